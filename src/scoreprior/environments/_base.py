@@ -1,0 +1,55 @@
+"""What an environment is: disjoint sets of tasks, a card, and the truth where it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from scoreprior.predictive import Predictive
+from scoreprior.tasks import ContextTarget, Task, TaskSet
+
+Oracle: TypeAlias = Callable[[Task, Any], Predictive]
+"""The Bayes-optimal predictive of y: oracle(context, x) -> Predictive; the context may be empty."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where data come from, in one paragraph: source, licence, sizes, units."""
+
+    title: str
+    source: str
+    licence: str
+    sizes: str
+    units: str
+    notes: str = ""
+
+    def __str__(self) -> str:
+        parts = f"{self.title}. Source: {self.source}. Licence: {self.licence}. {self.sizes} Units: {self.units}."
+        return f"{parts} {self.notes}".strip()
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """A family of related tasks, cut into meta-training, meta-validation and meta-testing tasks.
+
+    `selection_train` is what to fit on while choosing hyper-parameters by `meta_valid`. It is `meta_train` itself
+    unless the data have no tasks to spare; then `meta_valid` is held out of `meta_train` for the selection only.
+    """
+
+    name: str
+    meta_train: TaskSet
+    meta_valid: ContextTarget
+    meta_test: ContextTarget
+    card: Card
+    split: int
+    oracle: Oracle | None = None
+    selection_train: TaskSet = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.selection_train is None:
+            object.__setattr__(self, "selection_train", self.meta_train)
+
+    def __repr__(self) -> str:
+        sizes = f"train={len(self.meta_train)}, valid={len(self.meta_valid)}, test={len(self.meta_test)}"
+        return f"Environment({self.name!r}, split={self.split}, {sizes}, d={self.meta_train.dim})"

@@ -1,0 +1,132 @@
+"""Hinge 2: `MetaLearner.fit -> Prior`, `Prior.condition -> Posterior`, `Posterior.predict -> Predictive`.
+
+A method writes the mathematics of ONE task in standardised units (`Prior.infer` and `Prior.evaluate`); this file
+owns what is the same for all: checking, standardising, padding, batching over tasks, and the way back to
+original units.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from scoreprior._types import KeyLike, as_key
+from scoreprior.predictive import Predictive
+from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskError, TaskSet, bucket, check_query
+
+
+class Mixture(NamedTuple):
+    """A predictive in standardised units: locs (L, q), scales (L, q) or None, joint function draws (S, q) or None."""
+
+    locs: Float[Array, "L q"]
+    scales: Float[Array, "L q"] | None = None
+    draws: Float[Array, "S q"] | None = None
+
+
+@runtime_checkable
+class MetaLearner(Protocol):
+    """Learns a prior over functions from related tasks."""
+
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> Prior: ...
+
+
+class Prior(eqx.Module):
+    """A learned prior over functions. Methods define `infer` and `evaluate` for one task in standardised units."""
+
+    standardizer: eqx.AbstractVar[Standardizer]
+
+    @abstractmethod
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
+        """Posterior state given one padded task: x (m, d), y (m,), mask (m,), possibly with no real point."""
+
+    @abstractmethod
+    def evaluate(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
+        """The predictive at x given a posterior state."""
+
+    def condition(self, x: Any, y: Any, key: KeyLike) -> Posterior:
+        """Posterior given the few points (x, y) of a new task; no points gives the prior predictive."""
+        if np.size(y) == 0:
+            x, y = np.zeros((0, self.dim)), np.zeros(0)
+        return self.condition_many(TaskSet([Task(x, y, "the new task")], allow_empty=True), key)[0]
+
+    def condition_many(self, tasks: TaskSet, key: KeyLike) -> Posteriors:
+        """Posteriors of many tasks in one compiled call; task i uses the i-th key split from `key`."""
+        if not isinstance(tasks, TaskSet):
+            tasks = TaskSet(tasks, allow_empty=True)
+        if tasks.dim != self.dim:
+            raise TaskError(f"{tasks[0].name} has {tasks.dim} input columns; this prior was fitted with {self.dim}.")
+        batch = self.standardizer.apply(tasks).padded(bucket(int(tasks.sizes.max())))
+        keys = jax.random.split(as_key(key), len(tasks))
+        return Posteriors(self, _infer_many(self, batch, keys), len(tasks))
+
+    @property
+    def dim(self) -> int:
+        """Number of input dimensions d."""
+        return len(self.standardizer.x_mean)
+
+
+class Posterior:
+    """What is known of one task's function after conditioning."""
+
+    def __init__(self, prior: Prior, state: PyTree):
+        self.prior = prior
+        self.state = state
+
+    def predict(self, x: Any) -> Predictive:
+        """Predictive distribution of y at x (q, d), in original units."""
+        return Posteriors(self.prior, jax.tree.map(lambda leaf: leaf[None], self.state), 1).predict([x])[0]
+
+
+class Posteriors(Sequence[Posterior]):
+    """Posteriors of many tasks, held as one batch; index or iterate it."""
+
+    def __init__(self, prior: Prior, state: PyTree, n: int):
+        self.prior = prior
+        self.state = state
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._n))]
+        if not -self._n <= index < self._n:
+            raise IndexError(f"There are {self._n} posteriors; index {index} is out of range.")
+        position = index % self._n
+        return Posterior(self.prior, jax.tree.map(lambda leaf: leaf[position], self.state))
+
+    def __iter__(self) -> Iterator[Posterior]:
+        return (self[i] for i in range(self._n))
+
+    def predict(self, xs: Sequence[Any]) -> list[Predictive]:
+        """Predictives of all tasks at their own query points, in one compiled call."""
+        if len(xs) != self._n:
+            raise TaskError(f"{len(xs)} sets of query points were given for {self._n} tasks.")
+        queries = [check_query(x, self.prior.dim) for x in xs]
+        scaler = self.prior.standardizer
+        padded = np.zeros((self._n, bucket(max(map(len, queries))), self.prior.dim), np.float32)
+        for row, query in zip(padded, queries):
+            row[: len(query)] = scaler.scale_x(query)
+        mixtures = jax.tree.map(np.asarray, _evaluate_many(self.prior, self.state, padded))
+        predictives = []
+        for i, query in enumerate(queries):
+            one = jax.tree.map(lambda leaf, i=i, q=len(query): leaf[i, :, :q], mixtures)
+            predictives.append(Predictive(*one).affine(scaler.y_std, scaler.y_mean))
+        return predictives
+
+
+@eqx.filter_jit
+def _infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
+    return jax.vmap(prior.infer)(batch, keys)
+
+
+@eqx.filter_jit
+def _evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"]) -> Mixture:
+    return jax.vmap(prior.evaluate)(state, x)

@@ -1,0 +1,158 @@
+"""`Predictive`: what every method answers with, in ORIGINAL units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.special import logsumexp, ndtr, ndtri
+
+from scoreprior._types import KeyLike, as_key
+
+
+class NoDistributionError(TypeError):
+    """A point predictor was asked for a distribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictive:
+    """p(y | x, D) = 1/L sum_l N(y; locs[l], scales[l]^2) at each of q query points.
+
+    Args:
+        locs: component means, (L, q).
+        scales: component standard deviations, (L, q), or None for a method that only gives a point.
+        draws: joint draws of the noise-free function at the query points, (S, q), where the method has them.
+    """
+
+    locs: Float[np.ndarray, "L q"]
+    scales: Float[np.ndarray, "L q"] | None
+    draws: Float[np.ndarray, "S q"] | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "locs", np.atleast_2d(np.asarray(self.locs, np.float64)))
+        if not np.isfinite(self.locs).all():
+            raise ValueError("A predictive needs finite means.")
+        if self.scales is not None:
+            scales = np.broadcast_to(np.asarray(self.scales, np.float64), self.locs.shape)
+            if not (np.isfinite(scales).all() and (scales > 0).all()):
+                raise ValueError("A predictive needs finite, positive standard deviations.")
+            object.__setattr__(self, "scales", scales)
+        if self.draws is not None:
+            draws = np.asarray(self.draws, np.float64)
+            if draws.ndim != 2 or draws.shape[1] != self.locs.shape[1]:
+                raise ValueError(f"draws have shape {draws.shape}; expected (S, {self.locs.shape[1]}).")
+            object.__setattr__(self, "draws", draws)
+
+    def __len__(self) -> int:
+        return self.locs.shape[1]
+
+    @property
+    def is_point(self) -> bool:
+        """Whether this is a point prediction without a distribution."""
+        return self.scales is None
+
+    @property
+    def mean(self) -> Float[np.ndarray, " q"]:
+        """Mixture mean."""
+        return self.locs.mean(0)
+
+    @property
+    def std(self) -> Float[np.ndarray, " q"]:
+        """Standard deviation of the mixture: spread within and between components."""
+        return np.sqrt((self._scales("std") ** 2).mean(0) + self.locs.var(0))
+
+    @property
+    def functions(self) -> Float[np.ndarray, "S q"]:
+        """Joint draws of the noise-free function, where the method has particles."""
+        if self.draws is None:
+            raise NoDistributionError("This method gives no joint function draws; use .sample for pointwise draws.")
+        return self.draws
+
+    def cdf(self, y: Any) -> Float[np.ndarray, "*b q"]:
+        """P(Y <= y); y broadcasts against the q points from the right."""
+        return ndtr(self._standardised(y, "cdf")).mean(0)
+
+    def log_prob(self, y: Any) -> Float[np.ndarray, "*b q"]:
+        """Log density at y."""
+        z = self._standardised(y, "log_prob")
+        scales = self._components(self._scales("log_prob"), z.ndim)
+        return logsumexp(-0.5 * z**2 - np.log(scales), axis=0) - 0.5 * np.log(2 * np.pi) - np.log(len(self.locs))
+
+    def quantile(self, q: Any) -> Float[np.ndarray, "*levels q"]:
+        """Inverse CDF at level(s) q in [0, 1]; an array of levels comes first in the result's shape."""
+        levels = np.asarray(q, np.float64)
+        if not ((levels >= 0) & (levels <= 1)).all():
+            raise ValueError(f"Quantile levels lie in [0, 1], not {q!r}.")
+        scales = self._scales("quantile")
+        shape = (*levels.shape, len(self))
+        target = np.broadcast_to(levels[..., None], shape)
+        # The mixture's quantile lies between the smallest and largest component quantile: bisect there.
+        components = self._components(self.locs, len(shape)) + self._components(scales, len(shape)) * ndtri(target)
+        low, high = components.min(0), components.max(0)
+        inner = np.isfinite(low) & np.isfinite(high)
+        low, high = np.where(inner, low, 0.0), np.where(inner, high, 0.0)
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            if not ((middle > low) & (middle < high)).any():
+                break
+            below = self.cdf(middle) < target
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        edge = np.where(target < 0.5, -np.inf, np.inf)
+        return np.where(inner, 0.5 * (low + high), edge)
+
+    def interval(self, level: float) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+        """Lower and upper end of the central interval that holds probability `level`."""
+        if not 0 < level < 1:
+            raise ValueError(f"An interval's level lies strictly between 0 and 1, not {level}.")
+        low, high = self.quantile(np.array([0.5 - level / 2, 0.5 + level / 2]))
+        return low, high
+
+    def sample(self, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
+        """Draws of y, (n, q); independent between points (joint draws of the function: `.functions`)."""
+        scales = self._scales("sample")
+        pick_key, noise_key = jax.random.split(as_key(key))
+        pick = np.asarray(jax.random.randint(pick_key, (n, len(self)), 0, len(self.locs)))
+        noise = np.asarray(jax.random.normal(noise_key, (n, len(self))), np.float64)
+        columns = np.arange(len(self))
+        return self.locs[pick, columns] + scales[pick, columns] * noise
+
+    def to_frame(self, levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
+        """One row per query point: mean, std and quantiles (a point predictor: mean only)."""
+        if self.is_point:
+            return pd.DataFrame({"mean": self.mean})
+        quantiles = self.quantile(np.array(levels))
+        return pd.DataFrame(
+            {"mean": self.mean, "std": self.std}
+            | {f"q{100 * level:g}": column for level, column in zip(levels, quantiles)}
+        )
+
+    def affine(self, scale: float, shift: float) -> Predictive:
+        """The predictive of scale * y + shift; scale > 0."""
+        return Predictive(
+            self.locs * scale + shift,
+            None if self.scales is None else self.scales * scale,
+            None if self.draws is None else self.draws * scale + shift,
+        )
+
+    def __repr__(self) -> str:
+        kind = "point" if self.is_point else f"mixture of {len(self.locs)}"
+        return f"Predictive({kind}, q={len(self)})"
+
+    def _scales(self, asked: str) -> np.ndarray:
+        if self.scales is None:
+            raise NoDistributionError(f"This method predicts a point, not a distribution: it has no .{asked}.")
+        return self.scales
+
+    def _standardised(self, y: Any, asked: str) -> np.ndarray:
+        scales = self._scales(asked)
+        values = np.asarray(y, np.float64)
+        ndim = max(1, values.ndim)
+        return (values - self._components(self.locs, ndim)) / self._components(scales, ndim)
+
+    def _components(self, array: np.ndarray, ndim: int) -> np.ndarray:
+        """(L, q) with axes inserted so that it broadcasts against arrays (..., q) of `ndim` axes."""
+        return array.reshape(len(self.locs), *([1] * (ndim - 1)), len(self))

@@ -1,0 +1,411 @@
+"""Tasks on their way in: `Task`, `TaskSet`, the frozen `Standardizer`, and padding.
+
+Arrays are double-precision NumPy in original units until `TaskSet.padded`, the one place where ragged tasks
+become a rectangular batch for JAX.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, overload
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from scoreprior._frames import columns_from_frame
+from scoreprior._types import Inputs, KeyLike, Targets, as_key
+
+
+class TaskError(ValueError):
+    """Data that cannot be used as it is; the message names the place and what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One regression dataset D_i = (X_i, y_i): inputs x (m, d) or (m,), targets y (m,), in original units."""
+
+    x: Inputs
+    y: Targets
+    name: str = "task"
+
+    def __init__(self, x: Any, y: Any, name: str = "task"):
+        inputs = _numeric(x, f"x of {name}")
+        targets = _numeric(y, f"y of {name}")
+        if inputs.ndim == 1:
+            inputs = inputs[:, None]
+        if inputs.ndim != 2 or inputs.shape[1] == 0:
+            raise TaskError(f"x of {name} has shape {np.shape(x)}; it must be (m, d) or (m,).")
+        if targets.ndim == 2 and targets.shape[1] == 1:
+            targets = targets[:, 0]
+        if targets.ndim != 1:
+            raise TaskError(f"y of {name} has shape {np.shape(y)}; it must be (m,): one target per row.")
+        if len(inputs) != len(targets):
+            raise TaskError(f"{name} has {len(inputs)} rows in x but {len(targets)} in y; they must agree.")
+        _check_finite(inputs, f"x of {name}")
+        _check_finite(targets, f"y of {name}")
+        for array in (inputs, targets):
+            array.setflags(write=False)
+        object.__setattr__(self, "x", inputs)
+        object.__setattr__(self, "y", targets)
+        object.__setattr__(self, "name", str(name))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def dim(self) -> int:
+        """Number of input dimensions d."""
+        return self.x.shape[1]
+
+    def take(self, rows: Any) -> Task:
+        """The task with only these rows (an index array, a slice or a boolean mask)."""
+        return Task(self.x[rows], self.y[rows], self.name)
+
+    def __repr__(self) -> str:
+        return f"Task({self.name!r}, m={len(self)}, d={self.dim})"
+
+
+class PaddedTasks(NamedTuple):
+    """A rectangular batch: x (n, m, d), y (n, m), mask (n, m) true where a point is real; padding is zero."""
+
+    x: Float[Array, "*n m d"]
+    y: Float[Array, "*n m"]
+    mask: Bool[Array, "*n m"]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskSet(Sequence[Task]):
+    """Related tasks of different sizes m_i that share their input dimensions."""
+
+    tasks: tuple[Task, ...]
+    input_names: tuple[str, ...]
+    target_name: str
+
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        *,
+        input_names: Sequence[str] | None = None,
+        target_name: str = "y",
+        allow_empty: bool = False,
+    ):
+        if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or _looks_like_one_table(tasks):
+            raise TaskError(
+                f"A set of tasks is needed, but a single table ({type(tasks).__name__}) was passed. Give a list of "
+                "Task objects, or use TaskSet.from_frame(df, task=..., inputs=..., target=...)."
+            )
+        members = tuple(tasks)
+        if not members:
+            raise TaskError("There are no tasks.")
+        for position, task in enumerate(members):
+            if not isinstance(task, Task):
+                raise TaskError(f"Entry {position} is a {type(task).__name__}, not a Task; wrap it as Task(x, y).")
+            if task.dim != members[0].dim:
+                raise TaskError(
+                    f"{task.name} (entry {position}) has {task.dim} input columns but {members[0].name} has "
+                    f"{members[0].dim}; all tasks must share the same inputs."
+                )
+            if len(task) == 0 and not allow_empty:
+                raise TaskError(f"{task.name} (entry {position}) is empty; remove it or give it at least one row.")
+        names = tuple(input_names) if input_names is not None else tuple(f"x{j}" for j in range(members[0].dim))
+        if len(names) != members[0].dim:
+            raise TaskError(f"There are {len(names)} input names for {members[0].dim} input columns.")
+        object.__setattr__(self, "tasks", members)
+        object.__setattr__(self, "input_names", names)
+        object.__setattr__(self, "target_name", target_name)
+
+    @classmethod
+    def from_arrays(cls, xs: Any, ys: Any, *, names: Sequence[str] | None = None, **labels: Any) -> TaskSet:
+        """Tasks from two equally long lists of arrays, or from x (n, m, d) and y (n, m)."""
+        if len(xs) != len(ys):
+            raise TaskError(f"There are {len(xs)} arrays of inputs but {len(ys)} of targets; they must pair up.")
+        if all(np.ndim(y) == 0 for y in ys):
+            raise TaskError(
+                "A set of tasks is needed, but a single task's arrays were passed. Give one array per task: "
+                "from_arrays([x], [y])."
+            )
+        labelled = names if names is not None else [f"task {i}" for i in range(len(xs))]
+        if len(labelled) != len(xs):
+            raise TaskError(f"There are {len(labelled)} names for {len(xs)} tasks.")
+        return cls([Task(x, y, name) for x, y, name in zip(xs, ys, labelled)], **labels)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        task: str,
+        inputs: str | Sequence[str],
+        target: str,
+        missing: Literal["error", "drop"] = "error",
+    ) -> TaskSet:
+        """Tasks from a data frame in long form (pandas, polars, pyarrow, ...), one row per point.
+
+        Rows keep their order within a task, tasks the order of their first appearance. With `missing="drop"`
+        rows with a missing or infinite input or target are left out; tasks that have none left disappear
+        with a warning.
+        """
+        input_names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+        labels, table = columns_from_frame(frame, task, input_names, target, missing, TaskError)
+        kept = np.isfinite(table).all(axis=1)
+        order: dict[str, list[int]] = {str(label): [] for label in labels}
+        for row, label in enumerate(labels):
+            if kept[row]:
+                order[str(label)].append(row)
+        gone = [label for label, rows in order.items() if not rows]
+        if gone:
+            warnings.warn(
+                f"{len(gone)} tasks have no complete row and were left out: {_listing(gone)}.", stacklevel=2
+            )
+        members = [Task(table[rows, :-1], table[rows, -1], label) for label, rows in order.items() if rows]
+        if not members:
+            raise TaskError("No task has a row with all inputs and the target present; nothing is left to learn from.")
+        return cls(members, input_names=input_names, target_name=target)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> TaskSet: ...
+    def __getitem__(self, index: int | slice) -> Task | TaskSet:
+        return self._with(self.tasks[index]) if isinstance(index, slice) else self.tasks[index]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    @property
+    def dim(self) -> int:
+        """Number of input dimensions d."""
+        return self.tasks[0].dim
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of points m_i of every task, (n,)."""
+        return np.array([len(task) for task in self.tasks])
+
+    @property
+    def x(self) -> Inputs:
+        """All inputs of all tasks stacked, (sum m_i, d)."""
+        return np.concatenate([task.x for task in self.tasks])
+
+    @property
+    def y(self) -> Targets:
+        """All targets of all tasks stacked, (sum m_i,)."""
+        return np.concatenate([task.y for task in self.tasks])
+
+    def map(self, change: Callable[[Task], Task]) -> TaskSet:
+        """The set with every task changed."""
+        return self._with(change(task) for task in self.tasks)
+
+    def take(self, indices: Iterable[int]) -> TaskSet:
+        """The set with only these tasks, in this order."""
+        return self._with(self.tasks[i] for i in indices)
+
+    def split(self, *sizes: int | float, key: KeyLike | None = None) -> tuple[TaskSet, ...]:
+        """Disjoint sets of tasks: one of each size given (a count, or a fraction of n), and one with the rest.
+
+        Without a key tasks keep their order; with one they are shuffled first.
+        """
+        n = len(self)
+        counts = [round(size * n) if isinstance(size, float) else size for size in sizes]
+        if any(count < 1 for count in counts) or sum(counts) >= n:
+            raise TaskError(f"Cannot split {n} tasks into parts of {counts} and a rest; every part needs a task.")
+        order = np.arange(n) if key is None else _generator(key).permutation(n)
+        edges = np.cumsum([0, *counts, n - sum(counts)])
+        return tuple(self.take(order[a:b]) for a, b in zip(edges[:-1], edges[1:]))
+
+    def context_target(
+        self, context: int | float | Callable[[Task], Bool[np.ndarray, " m"]], *, key: KeyLike | None = None
+    ) -> ContextTarget:
+        """Split every task into context and target points.
+
+        `context` is a number of points, a fraction of the task, or a function of the task that returns a mask
+        of its context points. Without a key the first points are the context; with one, a random subset.
+        Both parts have at least one point.
+        """
+        generator = None if key is None else _generator(key)
+        contexts, targets = [], []
+        for task in self.tasks:
+            chosen = _context_mask(task, context, generator)
+            if chosen.all() or not chosen.any():
+                raise TaskError(
+                    f"{task.name} with {len(task)} points cannot give {int(chosen.sum())} to the context and "
+                    "still have both parts non-empty; use a smaller context or leave the task out."
+                )
+            contexts.append(task.take(chosen))
+            targets.append(task.take(~chosen))
+        return ContextTarget(self._with(contexts), self._with(targets))
+
+    def padded(self, size: int | None = None) -> PaddedTasks:
+        """One single-precision batch, padded to `size` points (the largest task if not given)."""
+        largest = max(1, int(self.sizes.max()))
+        size = largest if size is None else size
+        if size < largest:
+            raise TaskError(f"Tasks of up to {largest} points do not fit a batch of size {size}.")
+        x = np.zeros((len(self), size, self.dim), np.float32)
+        y = np.zeros((len(self), size), np.float32)
+        mask = np.zeros((len(self), size), bool)
+        for i, task in enumerate(self.tasks):
+            x[i, : len(task)], y[i, : len(task)], mask[i, : len(task)] = task.x, task.y, True
+        return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
+
+    def _with(self, tasks: Iterable[Task]) -> TaskSet:
+        return TaskSet(tasks, input_names=self.input_names, target_name=self.target_name, allow_empty=True)
+
+    def __repr__(self) -> str:
+        sizes = self.sizes
+        return f"TaskSet(n={len(self)}, m={sizes.min()}..{sizes.max()}, d={self.dim})"
+
+
+@dataclass(frozen=True, eq=False)
+class ContextTarget:
+    """Tasks cut in two: condition on `context[i]`, predict `target[i]`."""
+
+    context: TaskSet
+    target: TaskSet
+
+    def __post_init__(self) -> None:
+        if len(self.context) != len(self.target):
+            raise TaskError(f"{len(self.context)} contexts do not pair with {len(self.target)} targets.")
+
+    def __len__(self) -> int:
+        return len(self.context)
+
+    def take(self, indices: Iterable[int]) -> ContextTarget:
+        """Only these tasks, in this order."""
+        chosen = list(indices)
+        return ContextTarget(self.context.take(chosen), self.target.take(chosen))
+
+
+@dataclass(frozen=True, eq=False)
+class Standardizer:
+    """The affine map to zero mean and unit variance of the pooled meta-training points; frozen once fitted."""
+
+    x_mean: Float[np.ndarray, " d"]
+    x_std: Float[np.ndarray, " d"]
+    y_mean: float
+    y_std: float
+
+    @classmethod
+    def fit(cls, tasks: TaskSet) -> Standardizer:
+        """Fit on meta-training tasks: every meta-learner enters here, so this checks that there is enough to learn."""
+        if not isinstance(tasks, TaskSet):
+            raise TaskError(f"A TaskSet is needed, not a {type(tasks).__name__}; see TaskSet.from_frame.")
+        if len(tasks) < 2:
+            raise TaskError(
+                f"Meta-learning needs at least two tasks, but there is only one ({tasks[0].name}). If the table holds "
+                "several, check the column that says which task a row belongs to."
+            )
+        empty = [task.name for task in tasks if len(task) == 0]
+        if empty:
+            raise TaskError(f"{_listing(empty)} has no points; meta-training tasks need at least one row.")
+        x, y = tasks.x, tasks.y
+        constant = [name for name, column in zip(tasks.input_names, x.T) if _is_constant(column)]
+        if constant:
+            warnings.warn(f"Input {_listing(constant)} is constant over all tasks and carries no information.", stacklevel=3)
+        if _is_constant(y):
+            warnings.warn(f"Target {tasks.target_name} is constant ({y[0]:g}) over all tasks.", stacklevel=3)
+        return cls(x.mean(0), np.array([_spread(column) for column in x.T]), float(y.mean()), _spread(y))
+
+    def scale_x(self, x: Float[np.ndarray, "*m d"]) -> Float[np.ndarray, "*m d"]:
+        """Inputs to standardised units."""
+        return (x - self.x_mean) / self.x_std
+
+    def scale_y(self, y: Float[np.ndarray, "*m"]) -> Float[np.ndarray, "*m"]:
+        """Targets to standardised units."""
+        return (y - self.y_mean) / self.y_std
+
+    def unscale_y(self, y: Float[np.ndarray, "*m"]) -> Float[np.ndarray, "*m"]:
+        """Function values back to original units."""
+        return y * self.y_std + self.y_mean
+
+    def apply(self, tasks: TaskSet) -> TaskSet:
+        """Tasks in standardised units."""
+        return tasks.map(lambda task: Task(self.scale_x(task.x), self.scale_y(task.y), task.name))
+
+
+def bucket(size: int) -> int:
+    """The padded size for `size` points: 4, 6, 8, 12, 16, 24, 32, ...: few shapes to compile, little padding."""
+    power = 4
+    while power < size:
+        if power * 3 // 2 >= size:
+            return power * 3 // 2
+        power *= 2
+    return power
+
+
+def check_query(x: Any, dim: int) -> Inputs:
+    """Query inputs as a finite (q, d) array, or an error that says what is wrong with them."""
+    inputs = _numeric(x, "x")
+    if inputs.ndim == 1 and dim == 1:
+        inputs = inputs[:, None]
+    if inputs.ndim != 2 or inputs.shape[1] != dim:
+        raise TaskError(f"x has shape {np.shape(x)}; this prior was fitted with d={dim}, so it must be (q, {dim}).")
+    _check_finite(inputs, "x")
+    return inputs
+
+
+def _numeric(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"{what} is not a rectangular array of numbers: {error}.") from error
+
+
+def _check_finite(array: np.ndarray, what: str) -> None:
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        value = array[row] if array.ndim == 1 else array[row][bad[row]][0]
+        raise TaskError(
+            f"{what} is {value} in row {row} ({int(bad.sum())} such values); remove these rows, or load the table "
+            'with TaskSet.from_frame(..., missing="drop").'
+        )
+
+
+def _looks_like_one_table(tasks: Any) -> bool:
+    return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or isinstance(tasks, np.ndarray)
+
+
+def _context_mask(task: Task, context: Any, generator: np.random.Generator | None) -> np.ndarray:
+    if callable(context):
+        mask = np.asarray(context(task))
+        if mask.shape != (len(task),) or mask.dtype != bool:
+            raise TaskError(f"The context function gave {mask.dtype} {mask.shape} for {task.name}; expected bool ({len(task)},).")
+        return mask
+    count = round(context * len(task)) if isinstance(context, float) else int(context)
+    if isinstance(context, float):
+        if not 0 < context < 1:
+            raise TaskError(f"A context fraction lies strictly between 0 and 1, not {context}.")
+        count = min(max(count, 1), len(task) - 1)
+    elif count < 1:
+        raise TaskError(f"A context needs at least one point, not {count}.")
+    order = np.arange(len(task)) if generator is None else generator.permutation(len(task))
+    mask = np.zeros(len(task), bool)
+    mask[order[:count]] = True
+    return mask
+
+
+def _generator(key: KeyLike) -> np.random.Generator:
+    return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))).tolist())
+
+
+def _is_constant(column: np.ndarray) -> bool:
+    # Round-off of the mean makes the std of a constant column tiny, not zero.
+    return bool(np.ptp(column) <= 1e-12 * max(1e-300, np.abs(column).max()))
+
+
+def _spread(column: np.ndarray) -> float:
+    # A constant column is only centred: dividing by its std would blow up on the first new value.
+    return 1.0 if _is_constant(column) else float(column.std())
+
+
+def _listing(names: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
