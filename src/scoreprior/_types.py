@@ -36,3 +36,8 @@ def as_key(key: KeyLike) -> PRNGKeyArray:
     if isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
         return jax.random.wrap_key_data(key)
     raise TypeError(f"key must be an int or a JAX key, not {type(key).__name__}.")
+
+
+def as_generator(key: KeyLike) -> np.random.Generator:
+    """A NumPy generator seeded by the key, for draws outside JAX: nothing to compile for a new shape."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))).tolist())

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from scipy.special import logsumexp, ndtr, ndtri
 
-from scoreprior._types import KeyLike, as_key
+from scoreprior._types import KeyLike, as_generator
 
 
 class NoDistributionError(TypeError):
@@ -23,29 +22,34 @@ class Predictive:
     """p(y | x, D) = 1/L sum_l N(y; locs[l], scales[l]^2) at each of q query points.
 
     Args:
-        locs: component means, (L, q).
-        scales: component standard deviations, (L, q), or None for a method that only gives a point.
+        locs: component means, (L, q), or (q,) for one component.
+        scales: component standard deviations, broadcast to (L, q), or None where there is only a point.
         draws: joint draws of the noise-free function at the query points, (S, q), where the method has them.
     """
 
     locs: Float[np.ndarray, "L q"]
     scales: Float[np.ndarray, "L q"] | None
-    draws: Float[np.ndarray, "S q"] | None = field(default=None)
+    draws: Float[np.ndarray, "S q"] | None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "locs", np.atleast_2d(np.asarray(self.locs, np.float64)))
-        if not np.isfinite(self.locs).all():
+    def __init__(self, locs: Any, scales: Any, draws: Any = None):
+        means = np.atleast_2d(np.asarray(locs, np.float64))
+        if means.ndim != 2 or len(means) == 0:
+            raise ValueError(
+                f"The means have shape {means.shape}; expected (L, q) with at least one component."
+            )
+        if not np.isfinite(means).all():
             raise ValueError("A predictive needs finite means.")
-        if self.scales is not None:
-            scales = np.broadcast_to(np.asarray(self.scales, np.float64), self.locs.shape)
+        if scales is not None:
+            scales = _broadcast(np.asarray(scales, np.float64), means.shape)
             if not (np.isfinite(scales).all() and (scales > 0).all()):
                 raise ValueError("A predictive needs finite, positive standard deviations.")
-            object.__setattr__(self, "scales", scales)
-        if self.draws is not None:
-            draws = np.asarray(self.draws, np.float64)
-            if draws.ndim != 2 or draws.shape[1] != self.locs.shape[1]:
-                raise ValueError(f"draws have shape {draws.shape}; expected (S, {self.locs.shape[1]}).")
-            object.__setattr__(self, "draws", draws)
+        if draws is not None:
+            draws = np.asarray(draws, np.float64)
+            if draws.ndim != 2 or draws.shape[1] != means.shape[1]:
+                raise ValueError(f"draws have shape {draws.shape}; expected (S, {means.shape[1]}).")
+        object.__setattr__(self, "locs", means)
+        object.__setattr__(self, "scales", scales)
+        object.__setattr__(self, "draws", draws)
 
     def __len__(self) -> int:
         return self.locs.shape[1]
@@ -69,7 +73,9 @@ class Predictive:
     def functions(self) -> Float[np.ndarray, "S q"]:
         """Joint draws of the noise-free function, where the method has particles."""
         if self.draws is None:
-            raise NoDistributionError("This method gives no joint function draws; use .sample for pointwise draws.")
+            raise NoDistributionError(
+                "This method gives no joint function draws; use .sample for pointwise draws."
+            )
         return self.draws
 
     def cdf(self, y: Any) -> Float[np.ndarray, "*b q"]:
@@ -79,8 +85,9 @@ class Predictive:
     def log_prob(self, y: Any) -> Float[np.ndarray, "*b q"]:
         """Log density at y."""
         z = self._standardised(y, "log_prob")
-        scales = self._components(self._scales("log_prob"), z.ndim)
-        return logsumexp(-0.5 * z**2 - np.log(scales), axis=0) - 0.5 * np.log(2 * np.pi) - np.log(len(self.locs))
+        scales = self._components(self._scales("log_prob"), z.ndim - 1)
+        log_components = -0.5 * z**2 - np.log(scales) - 0.5 * np.log(2 * np.pi)
+        return logsumexp(log_components, axis=0) - np.log(len(self.locs))
 
     def quantile(self, q: Any) -> Float[np.ndarray, "*levels q"]:
         """Inverse CDF at level(s) q in [0, 1]; an array of levels comes first in the result's shape."""
@@ -91,7 +98,8 @@ class Predictive:
         shape = (*levels.shape, len(self))
         target = np.broadcast_to(levels[..., None], shape)
         # The mixture's quantile lies between the smallest and largest component quantile: bisect there.
-        components = self._components(self.locs, len(shape)) + self._components(scales, len(shape)) * ndtri(target)
+        locs, scales = self._components(self.locs, len(shape)), self._components(scales, len(shape))
+        components = locs + scales * ndtri(target)
         low, high = components.min(0), components.max(0)
         inner = np.isfinite(low) & np.isfinite(high)
         low, high = np.where(inner, low, 0.0), np.where(inner, high, 0.0)
@@ -114,11 +122,10 @@ class Predictive:
     def sample(self, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """Draws of y, (n, q); independent between points (joint draws of the function: `.functions`)."""
         scales = self._scales("sample")
-        pick_key, noise_key = jax.random.split(as_key(key))
-        pick = np.asarray(jax.random.randint(pick_key, (n, len(self)), 0, len(self.locs)))
-        noise = np.asarray(jax.random.normal(noise_key, (n, len(self))), np.float64)
+        generator = as_generator(key)
+        pick = generator.integers(len(self.locs), size=(n, len(self)))
         columns = np.arange(len(self))
-        return self.locs[pick, columns] + scales[pick, columns] * noise
+        return self.locs[pick, columns] + scales[pick, columns] * generator.normal(size=pick.shape)
 
     def to_frame(self, levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
         """One row per query point: mean, std and quantiles (a point predictor: mean only)."""
@@ -132,6 +139,8 @@ class Predictive:
 
     def affine(self, scale: float, shift: float) -> Predictive:
         """The predictive of scale * y + shift; scale > 0."""
+        if not scale > 0:
+            raise ValueError(f"The scale must be positive, not {scale}.")
         return Predictive(
             self.locs * scale + shift,
             None if self.scales is None else self.scales * scale,
@@ -144,7 +153,9 @@ class Predictive:
 
     def _scales(self, asked: str) -> np.ndarray:
         if self.scales is None:
-            raise NoDistributionError(f"This method predicts a point, not a distribution: it has no .{asked}.")
+            raise NoDistributionError(
+                f"This method predicts a point, not a distribution: it has no .{asked}."
+            )
         return self.scales
 
     def _standardised(self, y: Any, asked: str) -> np.ndarray:
@@ -156,3 +167,12 @@ class Predictive:
     def _components(self, array: np.ndarray, ndim: int) -> np.ndarray:
         """(L, q) with axes inserted so that it broadcasts against arrays (..., q) of `ndim` axes."""
         return array.reshape(len(self.locs), *([1] * (ndim - 1)), len(self))
+
+
+def _broadcast(scales: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        return np.broadcast_to(scales, shape)
+    except ValueError:
+        raise ValueError(
+            f"The standard deviations have shape {scales.shape}; the means have {shape}."
+        ) from None

@@ -9,15 +9,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, overload
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, SupportsIndex, overload
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from scoreprior._frames import columns_from_frame
-from scoreprior._types import Inputs, KeyLike, Targets, as_key
+from scoreprior._types import Inputs, KeyLike, Targets, as_generator
 
 
 class TaskError(ValueError):
@@ -95,23 +95,29 @@ class TaskSet(Sequence[Task]):
     ):
         if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or _looks_like_one_table(tasks):
             raise TaskError(
-                f"A set of tasks is needed, but a single table ({type(tasks).__name__}) was passed. Give a list of "
-                "Task objects, or use TaskSet.from_frame(df, task=..., inputs=..., target=...)."
+                f"A set of tasks is needed, but a single table ({type(tasks).__name__}) was passed. Give a "
+                "list of Task objects, or use TaskSet.from_frame(df, task=..., inputs=..., target=...)."
             )
         members = tuple(tasks)
         if not members:
             raise TaskError("There are no tasks.")
         for position, task in enumerate(members):
             if not isinstance(task, Task):
-                raise TaskError(f"Entry {position} is a {type(task).__name__}, not a Task; wrap it as Task(x, y).")
+                raise TaskError(
+                    f"Entry {position} is a {type(task).__name__}, not a Task; wrap it as Task(x, y)."
+                )
             if task.dim != members[0].dim:
                 raise TaskError(
                     f"{task.name} (entry {position}) has {task.dim} input columns but {members[0].name} has "
                     f"{members[0].dim}; all tasks must share the same inputs."
                 )
             if len(task) == 0 and not allow_empty:
-                raise TaskError(f"{task.name} (entry {position}) is empty; remove it or give it at least one row.")
-        names = tuple(input_names) if input_names is not None else tuple(f"x{j}" for j in range(members[0].dim))
+                raise TaskError(
+                    f"{task.name} (entry {position}) is empty; remove it or give it at least one row."
+                )
+        names = (
+            tuple(input_names) if input_names is not None else tuple(f"x{j}" for j in range(members[0].dim))
+        )
         if len(names) != members[0].dim:
             raise TaskError(f"There are {len(names)} input names for {members[0].dim} input columns.")
         object.__setattr__(self, "tasks", members)
@@ -121,12 +127,14 @@ class TaskSet(Sequence[Task]):
     @classmethod
     def from_arrays(cls, xs: Any, ys: Any, *, names: Sequence[str] | None = None, **labels: Any) -> TaskSet:
         """Tasks from two equally long lists of arrays, or from x (n, m, d) and y (n, m)."""
-        if len(xs) != len(ys):
-            raise TaskError(f"There are {len(xs)} arrays of inputs but {len(ys)} of targets; they must pair up.")
-        if all(np.ndim(y) == 0 for y in ys):
+        if not hasattr(ys, "__len__") or (len(ys) > 0 and all(np.ndim(y) == 0 for y in ys)):
             raise TaskError(
                 "A set of tasks is needed, but a single task's arrays were passed. Give one array per task: "
                 "from_arrays([x], [y])."
+            )
+        if len(xs) != len(ys):
+            raise TaskError(
+                f"There are {len(xs)} arrays of inputs but {len(ys)} of targets; they must pair up."
             )
         labelled = names if names is not None else [f"task {i}" for i in range(len(xs))]
         if len(labelled) != len(xs):
@@ -149,8 +157,9 @@ class TaskSet(Sequence[Task]):
         rows with a missing or infinite input or target are left out; tasks that have none left disappear
         with a warning.
         """
-        input_names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
-        labels, table = columns_from_frame(frame, task, input_names, target, missing, TaskError)
+        # Columns of a table without a header are numbered; text and number name the same column.
+        input_names = (inputs,) if isinstance(inputs, str) else tuple(str(name) for name in inputs)
+        labels, table = columns_from_frame(frame, str(task), input_names, str(target), missing, TaskError)
         kept = np.isfinite(table).all(axis=1)
         order: dict[str, list[int]] = {str(label): [] for label in labels}
         for row, label in enumerate(labels):
@@ -163,8 +172,10 @@ class TaskSet(Sequence[Task]):
             )
         members = [Task(table[rows, :-1], table[rows, -1], label) for label, rows in order.items() if rows]
         if not members:
-            raise TaskError("No task has a row with all inputs and the target present; nothing is left to learn from.")
-        return cls(members, input_names=input_names, target_name=target)
+            raise TaskError(
+                "No task has a row with all inputs and the target present; nothing is left to learn from."
+            )
+        return cls(members, input_names=input_names, target_name=str(target))
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -203,22 +214,24 @@ class TaskSet(Sequence[Task]):
         """The set with every task changed."""
         return self._with(change(task) for task in self.tasks)
 
-    def take(self, indices: Iterable[int]) -> TaskSet:
+    def take(self, indices: Iterable[SupportsIndex]) -> TaskSet:
         """The set with only these tasks, in this order."""
         return self._with(self.tasks[i] for i in indices)
 
     def split(self, *sizes: int | float, key: KeyLike | None = None) -> tuple[TaskSet, ...]:
-        """Disjoint sets of tasks: one of each size given (a count, or a fraction of n), and one with the rest.
+        """Disjoint sets of tasks: one of each size (a count, or a fraction of n), and one with the rest.
 
         Without a key tasks keep their order; with one they are shuffled first.
         """
         n = len(self)
         counts = [round(size * n) if isinstance(size, float) else size for size in sizes]
         if any(count < 1 for count in counts) or sum(counts) >= n:
-            raise TaskError(f"Cannot split {n} tasks into parts of {counts} and a rest; every part needs a task.")
-        order = np.arange(n) if key is None else _generator(key).permutation(n)
+            raise TaskError(
+                f"Cannot split {n} tasks into parts of {counts} and a rest; every part needs a task."
+            )
+        order = np.arange(n) if key is None else as_generator(key).permutation(n)
         edges = np.cumsum([0, *counts, n - sum(counts)])
-        return tuple(self.take(order[a:b]) for a, b in zip(edges[:-1], edges[1:]))
+        return tuple(self.take(order[a:b]) for a, b in pairwise(edges))
 
     def context_target(
         self, context: int | float | Callable[[Task], Bool[np.ndarray, " m"]], *, key: KeyLike | None = None
@@ -229,7 +242,7 @@ class TaskSet(Sequence[Task]):
         of its context points. Without a key the first points are the context; with one, a random subset.
         Both parts have at least one point.
         """
-        generator = None if key is None else _generator(key)
+        generator = None if key is None else as_generator(key)
         contexts, targets = [], []
         for task in self.tasks:
             chosen = _context_mask(task, context, generator)
@@ -277,7 +290,7 @@ class ContextTarget:
     def __len__(self) -> int:
         return len(self.context)
 
-    def take(self, indices: Iterable[int]) -> ContextTarget:
+    def take(self, indices: Iterable[SupportsIndex]) -> ContextTarget:
         """Only these tasks, in this order."""
         chosen = list(indices)
         return ContextTarget(self.context.take(chosen), self.target.take(chosen))
@@ -285,7 +298,7 @@ class ContextTarget:
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
-    """The affine map to zero mean and unit variance of the pooled meta-training points; frozen once fitted."""
+    """The affine map to zero mean and unit variance of the pooled meta-training points, frozen."""
 
     x_mean: Float[np.ndarray, " d"]
     x_std: Float[np.ndarray, " d"]
@@ -294,13 +307,13 @@ class Standardizer:
 
     @classmethod
     def fit(cls, tasks: TaskSet) -> Standardizer:
-        """Fit on meta-training tasks: every meta-learner enters here, so this checks that there is enough to learn."""
+        """Fit on meta-training tasks; every meta-learner enters here, so this checks there is enough."""
         if not isinstance(tasks, TaskSet):
             raise TaskError(f"A TaskSet is needed, not a {type(tasks).__name__}; see TaskSet.from_frame.")
         if len(tasks) < 2:
             raise TaskError(
-                f"Meta-learning needs at least two tasks, but there is only one ({tasks[0].name}). If the table holds "
-                "several, check the column that says which task a row belongs to."
+                f"Meta-learning needs at least two tasks, but there is only one ({tasks[0].name}). If the "
+                "table holds several, check the column that says which task a row belongs to."
             )
         empty = [task.name for task in tasks if len(task) == 0]
         if empty:
@@ -308,7 +321,10 @@ class Standardizer:
         x, y = tasks.x, tasks.y
         constant = [name for name, column in zip(tasks.input_names, x.T) if _is_constant(column)]
         if constant:
-            warnings.warn(f"Input {_listing(constant)} is constant over all tasks and carries no information.", stacklevel=3)
+            warnings.warn(
+                f"Input {_listing(constant)} is constant over all tasks and carries no information.",
+                stacklevel=3,
+            )
         if _is_constant(y):
             warnings.warn(f"Target {tasks.target_name} is constant ({y[0]:g}) over all tasks.", stacklevel=3)
         return cls(x.mean(0), np.array([_spread(column) for column in x.T]), float(y.mean()), _spread(y))
@@ -331,7 +347,7 @@ class Standardizer:
 
 
 def bucket(size: int) -> int:
-    """The padded size for `size` points: 4, 6, 8, 12, 16, 24, 32, ...: few shapes to compile, little padding."""
+    """The padded size for `size` points: 4, 6, 8, 12, 16, 24, ...: few shapes to compile, little padding."""
     power = 4
     while power < size:
         if power * 3 // 2 >= size:
@@ -346,14 +362,37 @@ def check_query(x: Any, dim: int) -> Inputs:
     if inputs.ndim == 1 and dim == 1:
         inputs = inputs[:, None]
     if inputs.ndim != 2 or inputs.shape[1] != dim:
-        raise TaskError(f"x has shape {np.shape(x)}; this prior was fitted with d={dim}, so it must be (q, {dim}).")
+        raise TaskError(
+            f"x has shape {np.shape(x)}; this prior was fitted with d={dim}, so it must be (q, {dim})."
+        )
     _check_finite(inputs, "x")
     return inputs
 
 
+_NOT_NUMBERS = {
+    "U": "text",
+    "S": "text",
+    "T": "text",
+    "M": "dates or times",
+    "m": "dates or times",
+    "c": "complex numbers",
+}
+
+
 def _numeric(values: Any, what: str) -> np.ndarray:
+    if np.ma.isMaskedArray(values):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
+        raw = np.asarray(values)
+        # NumPy would turn "1.5" and dates into numbers and drop imaginary parts, all without a word.
+        kind = _NOT_NUMBERS.get(raw.dtype.kind)
+        if raw.dtype == object and any(isinstance(value, str) for value in raw.flat):
+            kind = "text"
+        if kind is not None:
+            raise TaskError(f"{what} holds {kind} ({raw.dtype}); turn it into numbers first.")
         return np.array(values, dtype=np.float64)
+    except TaskError:
+        raise
     except (TypeError, ValueError) as error:
         raise TaskError(f"{what} is not a rectangular array of numbers: {error}.") from error
 
@@ -361,39 +400,39 @@ def _numeric(values: Any, what: str) -> np.ndarray:
 def _check_finite(array: np.ndarray, what: str) -> None:
     bad = ~np.isfinite(array)
     if bad.any():
-        row = int(np.argwhere(bad)[0][0])
-        value = array[row] if array.ndim == 1 else array[row][bad[row]][0]
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = f"row {first[0]}" if array.ndim == 1 else f"row {first[0]}, column {first[1]}"
         raise TaskError(
-            f"{what} is {value} in row {row} ({int(bad.sum())} such values); remove these rows, or load the table "
-            'with TaskSet.from_frame(..., missing="drop").'
+            f"{what} is {array[first]} in {place} ({int(bad.sum())} such values); remove these rows, or load "
+            'the table with TaskSet.from_frame(..., missing="drop").'
         )
 
 
 def _looks_like_one_table(tasks: Any) -> bool:
-    return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or isinstance(tasks, np.ndarray)
+    return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")
 
 
 def _context_mask(task: Task, context: Any, generator: np.random.Generator | None) -> np.ndarray:
     if callable(context):
         mask = np.asarray(context(task))
         if mask.shape != (len(task),) or mask.dtype != bool:
-            raise TaskError(f"The context function gave {mask.dtype} {mask.shape} for {task.name}; expected bool ({len(task)},).")
+            raise TaskError(
+                f"The context function gave {mask.dtype} {mask.shape} for {task.name}; "
+                f"expected bool ({len(task)},)."
+            )
         return mask
-    count = round(context * len(task)) if isinstance(context, float) else int(context)
     if isinstance(context, float):
         if not 0 < context < 1:
             raise TaskError(f"A context fraction lies strictly between 0 and 1, not {context}.")
-        count = min(max(count, 1), len(task) - 1)
-    elif count < 1:
-        raise TaskError(f"A context needs at least one point, not {count}.")
+        count = min(max(round(context * len(task)), 1), len(task) - 1)
+    else:
+        count = int(context)
+        if count < 1:
+            raise TaskError(f"A context needs at least one point, not {count}.")
     order = np.arange(len(task)) if generator is None else generator.permutation(len(task))
     mask = np.zeros(len(task), bool)
     mask[order[:count]] = True
     return mask
-
-
-def _generator(key: KeyLike) -> np.random.Generator:
-    return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))).tolist())
 
 
 def _is_constant(column: np.ndarray) -> bool:

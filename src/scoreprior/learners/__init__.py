@@ -1,1 +1,43 @@
+"""Every method by name: `learner("pooled-gp")`. One row here, one file beside it."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from scoreprior.learners._base import MetaLearner, Posterior, Posteriors, Prior
+
+# name -> (module, how to build it there, what it is in one line)
+_REGISTRY: dict[str, tuple[str, str, str]] = {
+    "last-value": ("naive", "LastValue", "carry the last observation forward"),
+    "context-mean": ("naive", "ContextMean", "the mean of the context's targets"),
+    "newest-lag": ("naive", "NewestLag", "the newest lag, where inputs are lags of the target"),
+    "ridge": ("naive", "Ridge", "linear regression shrunk towards the pooled one"),
+    "vanilla-gp": ("gaussian_process", "VanillaGP", "RBF Gaussian process fitted to each task alone"),
+    "pooled-gp": ("gaussian_process", "PooledGP", "one Gaussian process for all tasks, linear mean, ARD Matern"),
+    "hierarchical-gp": (
+        "gaussian_process",
+        "PooledGP.hierarchical",
+        "one Gaussian process for all tasks, shared smooth mean, additive deviations",
+    ),
+}
+
+
+def methods() -> dict[str, str]:
+    """Name and one-line description of every method."""
+    return {name: description for name, (_, _, description) in _REGISTRY.items()}
+
+
+def learner(name: str, **overrides: Any) -> MetaLearner:
+    """A method by name with its defaults, or with some of its settings overridden."""
+    if name not in _REGISTRY:
+        raise ValueError(f"There is no method {name!r}; there are {', '.join(_REGISTRY)}.")
+    module, path, _ = _REGISTRY[name]
+    build: Callable[..., Any] = import_module(f"scoreprior.learners.{module}")  # type: ignore[assignment]
+    for attribute in path.split("."):
+        build = getattr(build, attribute)
+    return build(**overrides)
+
+
+__all__ = ["MetaLearner", "Posterior", "Posteriors", "Prior", "learner", "methods"]

@@ -37,7 +37,11 @@ class MetaLearner(Protocol):
 
 
 class Prior(eqx.Module):
-    """A learned prior over functions. Methods define `infer` and `evaluate` for one task in standardised units."""
+    """A learned prior over functions.
+
+    Methods define `infer` and `evaluate` for one task in standardised units; both are compiled without the standardiser,
+    so they cannot read it.
+    """
 
     standardizer: eqx.AbstractVar[Standardizer]
 
@@ -63,7 +67,7 @@ class Prior(eqx.Module):
             raise TaskError(f"{tasks[0].name} has {tasks.dim} input columns; this prior was fitted with {self.dim}.")
         batch = self.standardizer.apply(tasks).padded(bucket(int(tasks.sizes.max())))
         keys = jax.random.split(as_key(key), len(tasks))
-        return Posteriors(self, _infer_many(self, batch, keys), len(tasks))
+        return Posteriors(self, _infer_many(_bare(self), batch, keys), len(tasks))
 
     @property
     def dim(self) -> int:
@@ -114,12 +118,17 @@ class Posteriors(Sequence[Posterior]):
         padded = np.zeros((self._n, bucket(max(map(len, queries))), self.prior.dim), np.float32)
         for row, query in zip(padded, queries):
             row[: len(query)] = scaler.scale_x(query)
-        mixtures = jax.tree.map(np.asarray, _evaluate_many(self.prior, self.state, padded))
+        mixtures = jax.tree.map(np.asarray, _evaluate_many(_bare(self.prior), self.state, padded))
         predictives = []
         for i, query in enumerate(queries):
             one = jax.tree.map(lambda leaf, i=i, q=len(query): leaf[i, :, :q], mixtures)
             predictives.append(Predictive(*one).affine(scaler.y_std, scaler.y_mean))
         return predictives
+
+
+def _bare(prior: Prior) -> Prior:
+    """The prior without its standardiser, which is no array: compiled code is then shared by all priors of a method."""
+    return eqx.tree_at(lambda p: p.standardizer, prior, None)
 
 
 @eqx.filter_jit

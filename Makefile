@@ -1,0 +1,38 @@
+# Two commands: `make demo` and `make test`. Paths are relative, so a directory with spaces is fine.
+PYTHON ?= python3
+RUN := .venv/bin/python -m
+# Also applies to the isolated build of the package itself.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint slow bench clean
+
+demo: .venv/.installed
+	$(RUN) scoreprior demo
+
+test: lint
+	$(RUN) pytest -n 2
+
+slow: .venv/.installed-test
+	$(RUN) pytest -n 2 -m slow
+
+lint: .venv/.installed-test
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	$(RUN) mypy
+
+bench: .venv/.installed
+	for file in benchmarks/*.py; do .venv/bin/python "$$file"; done
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(RUN) pip install -q -e .
+	touch $@
+
+.venv/.installed-test: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(RUN) pip install -q -e ".[test]"
+	touch .venv/.installed $@
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,154 @@
+"""Evaluation of a method on an environment: one tidy row per task, then one line per method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, Literal
+
+import jax
+import numpy as np
+import pandas as pd
+
+from scoreprior import metrics
+from scoreprior._types import KeyLike, as_key
+from scoreprior.environments import Environment
+from scoreprior.learners._base import MetaLearner, Prior
+from scoreprior.predictive import Predictive
+from scoreprior.tasks import ContextTarget
+
+Part = Literal["test", "valid"]
+
+METRICS = ("rmse", "nll", "crps", "calibration_error", "coverage90", "width90", "sharpness")
+"""The columns of `evaluate` that measure quality, in this order."""
+
+
+def evaluate(
+    method: MetaLearner | Prior,
+    environment: Environment,
+    key: KeyLike,
+    *,
+    tasks: Part = "test",
+    progress: bool = False,
+) -> pd.DataFrame:
+    """One row per task: environment, split, part, position, task, sizes, the METRICS, seconds and PITs.
+
+    A meta-learner is fitted first: on `meta_train`, or with `tasks="valid"` on `selection_train`. A fitted
+    prior is used as it is. Distributional metrics of a point predictor are NaN. `fit_seconds` and
+    `condition_seconds` (conditioning on and predicting all tasks) are of the whole run, compilation included.
+    Label the rows (`frame.assign(method=..., seed=...)`) and concatenate runs freely: nothing lives outside
+    the columns.
+    """
+    pairs = _pairs(environment, tasks)
+    fit_key, condition_key = jax.random.split(as_key(key))
+    started = perf_counter()
+    if isinstance(method, Prior):
+        prior, fit_seconds = method, np.nan
+    elif isinstance(method, MetaLearner):
+        training = environment.selection_train if tasks == "valid" else environment.meta_train
+        prior = jax.block_until_ready(method.fit(training, fit_key, progress=progress))
+        fit_seconds = perf_counter() - started
+    else:
+        raise TypeError(f"A MetaLearner or a fitted Prior is needed, not a {type(method).__name__}.")
+    started = perf_counter()
+    posteriors = prior.condition_many(pairs.context, condition_key)
+    predictives = posteriors.predict([task.x for task in pairs.target])
+    seconds = {"fit_seconds": fit_seconds, "condition_seconds": perf_counter() - started}
+    return _frame(environment, tasks, pairs, predictives, seconds)
+
+
+def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pd.DataFrame:
+    """The rows that the Bayes-optimal predictive gets, for environments that know their true process."""
+    if environment.oracle is None:
+        raise ValueError(f"The true process of {environment.name} is not known, so it has no oracle.")
+    pairs = _pairs(environment, tasks)
+    started = perf_counter()
+    predictives = [
+        environment.oracle(context, target.x) for context, target in zip(pairs.context, pairs.target)
+    ]
+    seconds = {"fit_seconds": np.nan, "condition_seconds": perf_counter() - started}
+    return _frame(environment, tasks, pairs, predictives, seconds)
+
+
+def measure(predictive: Predictive, y: Any) -> dict[str, float]:
+    """The METRICS of one task at y (q,); NaN where a point predictor has no answer."""
+    if predictive.is_point:
+        return dict.fromkeys(METRICS, np.nan) | {"rmse": metrics.rmse(predictive, y)}
+    return {
+        "rmse": metrics.rmse(predictive, y),
+        "nll": metrics.nll(predictive, y),
+        "crps": metrics.crps(predictive, y),
+        "calibration_error": metrics.calibration_error(metrics.pit(predictive, y)),
+        "coverage90": metrics.coverage(predictive, y, 0.9),
+        "width90": metrics.interval_width(predictive, 0.9),
+        "sharpness": metrics.sharpness(predictive),
+    }
+
+
+def summarise(frame: pd.DataFrame, by: str | Sequence[str] = ()) -> pd.DataFrame:
+    """One row per group of `by` (without it, one in all): means and standard errors over tasks.
+
+    For each metric its mean over tasks and `<metric>_se`, std / sqrt(n). `calibration_floor` is what a
+    perfectly calibrated predictor would get as `calibration_error`; `pooled_*` are over the points of all
+    tasks.
+    """
+    names = [by] if isinstance(by, str) else list(by)
+    if not names:
+        return pd.DataFrame([_summary(frame, "")])
+    groups = [
+        (values, _summary(rows, f" for {dict(zip(names, values))}"))
+        for values, rows in frame.groupby(names, sort=False, dropna=False, observed=True)
+    ]
+    index = pd.MultiIndex.from_tuples([values for values, _ in groups], names=names)
+    return pd.DataFrame([summary for _, summary in groups], index=index).reset_index()
+
+
+def _summary(rows: pd.DataFrame, where: str) -> dict[str, float]:
+    mixed = [name for name in ("environment", "split", "part") if rows[name].nunique(dropna=False) > 1]
+    if mixed or rows["position"].duplicated().any():
+        raise ValueError(
+            f"Rows of different {mixed[0] if mixed else 'method or seed'}s are mixed{where}: their spread is "
+            "not a standard error over tasks. Name the columns that tell them apart in `by`."
+        )
+    sizes = rows["n_target"].to_numpy()
+    pits = np.concatenate(rows["pit"].to_list())
+    summary: dict[str, float] = {"n_tasks": len(rows), "n_points": int(sizes.sum())}
+    for name in METRICS:
+        summary[name] = rows[name].mean(skipna=False)
+        summary[f"{name}_se"] = rows[name].std(ddof=1, skipna=False) / np.sqrt(len(rows))
+    return summary | {
+        "calibration_floor": metrics.calibration_floor(sizes),
+        "pooled_calibration_error": np.nan if np.isnan(pits).any() else metrics.calibration_error(pits),
+        "pooled_calibration_floor": metrics.calibration_floor(sizes, pooled=True),
+        "pooled_coverage90": float(np.average(rows["coverage90"], weights=sizes)),
+        "fit_seconds": rows["fit_seconds"].iloc[0],
+        "condition_seconds": rows["condition_seconds"].iloc[0],
+    }
+
+
+def _pairs(environment: Environment, tasks: str) -> ContextTarget:
+    if tasks not in ("test", "valid"):
+        raise ValueError(f'tasks must be "test" or "valid", not {tasks!r}.')
+    return environment.meta_test if tasks == "test" else environment.meta_valid
+
+
+def _frame(
+    environment: Environment,
+    part: str,
+    pairs: ContextTarget,
+    predictives: Sequence[Predictive],
+    seconds: dict[str, float],
+) -> pd.DataFrame:
+    rows = []
+    for position, (context, target, predictive) in enumerate(zip(pairs.context, pairs.target, predictives)):
+        where = {
+            "environment": environment.name,
+            "split": environment.split,
+            "part": part,
+            "position": position,
+        }
+        sizes = {"task": target.name, "n_context": len(context), "n_target": len(target)}
+        # The PITs stay with their row: pooled calibration needs them, and they survive concatenation.
+        pits = np.full(len(target), np.nan) if predictive.is_point else metrics.pit(predictive, target.y)
+        rows.append(where | sizes | measure(predictive, target.y) | seconds | {"pit": pits})
+    return pd.DataFrame(rows)

@@ -1,0 +1,38 @@
+"""Monte-Carlo dropout: a draw is the network under one random mask (Gal and Ghahramani, 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from scoreprior._types import KeyLike
+from scoreprior.interpolators._base import FittedInterpolator, task_keys
+from scoreprior.interpolators._mlp import MLP, NetworkConfig, dropout_factors, train
+from scoreprior.tasks import PaddedTasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropoutInterpolator(NetworkConfig):
+    """The interpolator of MARS-BNN (Appx. A.4): a network per task, trained and sampled with dropout."""
+
+    dropout: float = field(default=0.1, metadata={"grid": (0.1, 0.25, 0.5, 0.7, 0.8)})
+
+    def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedDropout:
+        """Train a network on every task; takes seconds and shows no progress."""
+        networks = train(tasks, self, self.dropout, task_keys(key, len(tasks.mask)))
+        return FittedDropout(networks, jnp.asarray(self.dropout, jnp.float32))
+
+
+class FittedDropout(FittedInterpolator):
+    """Networks with dropout, one per task."""
+
+    states: MLP
+    rate: Float[Array, ""]
+
+    def draw(self, state: MLP, x: Float[Array, "k d"], key: PRNGKeyArray) -> Float[Array, " k"]:
+        """f(x) under one mask for all k points: a mask per point would be noise, not a function."""
+        uniform = jax.random.uniform(key, (1, sum(len(bias) for bias in state.biases[:-1])))
+        return state(x, dropout_factors(uniform, self.rate))

@@ -1,0 +1,109 @@
+"""Gaussian-process regression: one per task (`VanillaGP`) and one for all tasks (`PooledGP`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from scoreprior._types import KeyLike, as_key
+from scoreprior.kernels import Matern, ZeroMean
+from scoreprior.learners._base import Mixture, Prior
+from scoreprior.pooling import PoolingConfig, learn_process
+from scoreprior.process import Conditioned, GaussianProcess
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+
+
+class PooledGPPrior(Prior):
+    """One process for all tasks; conditioning is exact."""
+
+    standardizer: Standardizer
+    process: GaussianProcess
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Conditioned:
+        return self.process.condition(*context)
+
+    def evaluate(self, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
+        return _predict(self.process, state, x)
+
+
+@dataclass(frozen=True)
+class PooledGP:
+    """One GP for all tasks by type-II maximum likelihood: linear mean, ARD Matern-5/2 kernel, learned noise.
+
+    `PooledGP.hierarchical()` is its richer sibling and the base process of MARS: a smooth mean function shared by all
+    tasks, and deviations that add affine, rough, smooth and wavy parts.
+    """
+
+    pooling: PoolingConfig = field(default_factory=lambda: PoolingConfig(deviation=("smooth",), mean="linear"))
+
+    @classmethod
+    def hierarchical(cls) -> PooledGP:
+        """Shared smooth mean, additive deviations."""
+        return cls(PoolingConfig())
+
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> PooledGPPrior:
+        """Learn mean, kernel and noise from all tasks together."""
+        standardizer = Standardizer.fit(tasks)
+        process = learn_process(standardizer.apply(tasks).padded(), self.pooling, as_key(key))
+        return PooledGPPrior(standardizer, process)
+
+
+class VanillaGPPrior(Prior):
+    """No prior knowledge but the pooled standardisation: hyper-parameters are fitted to each new task."""
+
+    standardizer: Standardizer
+    steps: int
+    learning_rate: Float[Array, ""]
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> tuple[GaussianProcess, Conditioned]:
+        optimiser = optax.adam(self.learning_rate)
+
+        def loss(parameters: Float[Array, " 3"]) -> Float[Array, ""]:
+            return -_rbf_process(parameters).log_likelihood(*context)
+
+        def step(carry: PyTree, _: None) -> tuple[PyTree, None]:
+            parameters, state = carry
+            updates, state = optimiser.update(jax.grad(loss)(parameters), state)
+            return (jnp.clip(optax.apply_updates(parameters, updates), _LOW, _HIGH), state), None
+
+        start = jnp.log(jnp.array([1.0, 1.0, 0.3]))
+        (parameters, _), _ = jax.lax.scan(step, (start, optimiser.init(start)), None, self.steps)
+        # With no point to fit, the marginal likelihood is flat and the start is as good as anything.
+        process = _rbf_process(jnp.where(context.mask.any(), parameters, start))
+        return process, process.condition(*context)
+
+    def evaluate(self, state: tuple[GaussianProcess, Conditioned], x: Float[Array, "q d"]) -> Mixture:
+        return _predict(*state, x)
+
+
+# log of lengthscale, signal std and noise std in standardised units. The bounds keep the likelihood of a constant
+# context finite: without a floor its noise goes to zero and its density to infinity.
+_LOW = np.log(np.array([1e-2, 1e-2, 1e-2], np.float32))
+_HIGH = np.log(np.array([1e2, 1e2, 1e1], np.float32))
+
+
+def _rbf_process(parameters: Float[Array, " 3"]) -> GaussianProcess:
+    lengthscale, std, noise = jnp.exp(parameters)
+    return GaussianProcess(ZeroMean(), Matern(std, lengthscale[None], jnp.inf), noise)
+
+
+@dataclass(frozen=True)
+class VanillaGP:
+    """An RBF-kernel GP per task, hyper-parameters by marginal likelihood; no meta-learning."""
+
+    steps: int = 200
+    learning_rate: float = 0.05
+
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> VanillaGPPrior:
+        """Only the standardisation is taken from the meta-training tasks."""
+        return VanillaGPPrior(Standardizer.fit(tasks), self.steps, jnp.float32(self.learning_rate))
+
+
+def _predict(process: GaussianProcess, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
+    mean, variance = process.predict_marginals(state, x)
+    return Mixture(mean[None], jnp.sqrt(variance + process.noise_std**2)[None])

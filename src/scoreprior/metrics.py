@@ -1,0 +1,117 @@
+"""How good a `Predictive` is, given what was observed: all in original units, all means over the q points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scoringrules
+from jaxtyping import Float
+from scipy.special import betaln, xlog1py, xlogy
+
+from scoreprior.predictive import NoDistributionError, Predictive
+
+LEVELS = 20
+"""Number of confidence levels of the calibration error, equally spaced in [0, 1] with both ends."""
+
+
+def rmse(predictive: Predictive, y: Any) -> float:
+    """Root mean squared error of the mean prediction at y (q,)."""
+    return float(np.sqrt(np.mean((_observed(predictive, y) - predictive.mean) ** 2)))
+
+
+def nll(predictive: Predictive, y: Any) -> float:
+    """Mean negative log density of y (q,), in nats."""
+    return float(-np.mean(predictive.log_prob(_observed(predictive, y))))
+
+
+def crps(predictive: Predictive, y: Any) -> float:
+    """Mean continuous ranked probability score at y (q,): int (F(t) - 1[t >= y])^2 dt of the mixture."""
+    observed = _observed(predictive, y)
+    if predictive.scales is None:
+        raise NoDistributionError("This method predicts a point, not a distribution: it has no CRPS.")
+    # The closed form compares all pairs of components; blocks of points bound its memory to a few hundred MB.
+    size = max(1, 2_000_000 // len(predictive.locs) ** 2)
+    scores = [
+        scoringrules.crps_mixnorm(
+            observed[block],
+            predictive.locs[:, block],
+            predictive.scales[:, block],
+            m_axis=0,
+            backend="numpy",
+        )
+        for block in (slice(start, start + size) for start in range(0, len(observed), size))
+    ]
+    return float(np.mean(np.concatenate(scores)))
+
+
+def coverage(predictive: Predictive, y: Any, level: float = 0.9) -> float:
+    """Fraction of y (q,) inside the central interval that should hold `level` of them."""
+    observed = _observed(predictive, y)
+    low, high = predictive.interval(level)
+    return float(np.mean((low <= observed) & (observed <= high)))
+
+
+def interval_width(predictive: Predictive, level: float = 0.9) -> float:
+    """Mean width of the central interval that holds probability `level`."""
+    low, high = predictive.interval(level)
+    return float(np.mean(high - low))
+
+
+def sharpness(predictive: Predictive) -> float:
+    """Mean standard deviation of the predictive."""
+    return float(np.mean(predictive.std))
+
+
+def pit(predictive: Predictive, y: Any) -> Float[np.ndarray, " q"]:
+    """Probability integral transforms F(y) at y (q,): uniform on [0, 1] when the predictive is calibrated."""
+    return predictive.cdf(_observed(predictive, y))
+
+
+def calibration_error(pits: Any, levels: int = LEVELS) -> float:
+    """Mean absolute gap 1/H sum_h |#{F(y) < q_h} / m - q_h| over equally spaced levels q_h in [0, 1].
+
+    The paper's figure is this of one task's PITs, averaged over tasks; the pooled one is this of the PITs of
+    all tasks. Neither is zero for a perfect predictor: see `calibration_floor`.
+    """
+    values = np.asarray(pits, np.float64).ravel()
+    if len(values) == 0 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("Calibration needs at least one PIT, and all PITs in [0, 1].")
+    grid = _grid(levels)
+    # A Gaussian mixture's CDF is below 1 everywhere; far above the mean it is rounded up to 1.
+    below = np.minimum(values, np.nextafter(1.0, 0.0))[:, None] < grid
+    return float(np.mean(np.abs(below.mean(0) - grid)))
+
+
+def calibration_floor(sizes: Any, levels: int = LEVELS, *, pooled: bool = False) -> float:
+    """The expected calibration error of a perfectly calibrated predictor on tasks of these many test points.
+
+    Mean over levels q and tasks of E|Binomial(m, q) / m - q| = 2 (1 - q) v / m P(Binomial(m, q) = v) with
+    v = floor(m q) + 1 (de Moivre); `pooled` is for one calibration error over the points of all tasks. The
+    PITs are taken as independent; those of one task share what is unknown of its function, which raises the
+    true floor.
+    """
+    counts = np.atleast_1d(np.asarray(sizes))
+    if counts.size == 0 or not np.issubdtype(counts.dtype, np.integer) or (counts < 1).any():
+        raise ValueError(f"Task sizes are positive whole numbers, not {sizes!r}.")
+    m = (counts.sum(keepdims=True) if pooled else counts.ravel())[:, None]
+    q = _grid(levels)[1:-1]  # at the end levels 0 and 1 nothing can deviate
+    v = np.floor(m * q) + 1
+    log_pmf = xlogy(v, q) + xlog1py(m - v, -q) - betaln(v + 1, m - v + 1) - np.log1p(m)
+    return float(np.sum(2 * (1 - q) * v / m * np.exp(log_pmf)) / (len(m) * levels))
+
+
+def _grid(levels: int) -> np.ndarray:
+    if levels < 2:
+        raise ValueError(f"At least two levels are needed, not {levels}.")
+    return np.linspace(0, 1, levels)
+
+
+def _observed(predictive: Predictive, y: Any) -> np.ndarray:
+    # Without this check a (q, 1) column would be broadcast against all q predictions.
+    values = np.asarray(y, np.float64)
+    if values.shape != (len(predictive),):
+        raise ValueError(f"y has shape {values.shape}, but there are {len(predictive)} predictions.")
+    if len(values) == 0 or not np.isfinite(values).all():
+        raise ValueError("A metric needs at least one observation, and only finite ones.")
+    return values

@@ -1,0 +1,84 @@
+"""Gaussian processes: conditioning a process, and learning one from many tasks.
+
+`GaussianProcess` is what a prior over functions looks like when its marginals are Gaussian; `learn_process` fits one to
+all meta-training tasks together by type-II maximum likelihood. Everything here is in standardised units.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, solve_cholesky, solve_lower
+from scoreprior.kernels import Kernel, Mean
+
+
+class Conditioned(NamedTuple):
+    """What a process keeps of one task's points: inputs, factor of K + noise, K^-1 residual."""
+
+    x: Float[Array, "m d"]
+    mask: Bool[Array, " m"]
+    factor: Float[Array, "m m"]
+    weights: Float[Array, " m"]
+
+
+class GaussianProcess(eqx.Module):
+    """f ~ GP(mean, kernel), y = f(x) + noise_std * eps."""
+
+    mean: Mean
+    kernel: Kernel
+    noise_std: Float[Array, ""]
+
+    def condition(self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]) -> Conditioned:
+        """The posterior given one padded task; no real point leaves the prior."""
+        factor = self._factor(x, mask)
+        residual = jnp.where(mask, y - self.mean(x), 0.0)
+        return Conditioned(x, mask, factor, solve_cholesky(factor, residual))
+
+    def log_likelihood(
+        self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]
+    ) -> Float[Array, ""]:
+        """log p(y | x) of one padded task."""
+        return gaussian_log_prob(jnp.where(mask, y - self.mean(x), 0.0), self._factor(x, mask), mask)
+
+    def predict(
+        self, state: Conditioned, x: Float[Array, "q d"]
+    ) -> tuple[Float[Array, " q"], Float[Array, "q q"]]:
+        """Posterior mean and covariance of the noise-free function at x."""
+        cross, white = self._cross(state, x)
+        return self.mean(x) + cross @ state.weights, self.kernel(x, x) - white.T @ white
+
+    def predict_marginals(
+        self, state: Conditioned, x: Float[Array, "q d"]
+    ) -> tuple[Float[Array, " q"], Float[Array, " q"]]:
+        """Posterior mean and variance of the noise-free function at each point of x."""
+        cross, white = self._cross(state, x)
+        variance = self.kernel.diagonal(x) - jnp.sum(white**2, axis=0)
+        return self.mean(x) + cross @ state.weights, jnp.maximum(variance, 0.0)
+
+    def sample(self, state: Conditioned, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One joint draw of the noise-free function from the posterior."""
+        mean, covariance = self.predict(state, x)
+        # The jitter scales with the prior's variance: next to data the posterior's own is round-off.
+        floor = 1e-5 * jnp.mean(self.kernel.diagonal(x))
+        factor = cholesky(covariance + floor * jnp.eye(len(x)))
+        return mean + factor @ jax.random.normal(key, (len(x),))
+
+    def score(
+        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise_std: Float[Array, ""]
+    ) -> Float[Array, " k"]:
+        """Score of the marginal of f + noise_std * eps at x: -(K + noise_std^2 I)^-1 (f - mean)."""
+        gram = self.kernel(x, x) + noise_std**2 * jnp.eye(len(x))
+        return -solve_cholesky(cholesky(gram), f - self.mean(x))
+
+    def _factor(self, x: Float[Array, "m d"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
+        gram = self.kernel(x, x) + self.noise_std**2 * jnp.eye(len(x))
+        return cholesky(mask_gram(gram, mask))
+
+    def _cross(self, state: Conditioned, x: Float[Array, "q d"]) -> tuple[Float[Array, "q m"], Float[Array, "m q"]]:
+        cross = jnp.where(state.mask[None, :], self.kernel(x, state.x), 0.0)
+        return cross, solve_lower(state.factor, cross.T)

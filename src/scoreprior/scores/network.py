@@ -1,0 +1,143 @@
+"""The permutation-equivariant score network s_phi(f^X, X) of MARS (section 5.1 and appendix A.3 of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from scoreprior.scores.attention import Block, Linear
+
+AttentionVariant = Literal["tokens", "inputs-as-keys", "separate-embeddings"]
+Normalisation = Literal["spectral", "none"]
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Hyper-parameters of the score network; ranges in brackets are sensible to search.
+
+    The paper grows the embedding with the input dimension and names 32, 8 heads and key size 16 for its
+    one-dimensional example (appendix D.2).
+    """
+
+    embedding: int = 32  # [16, 128]
+    heads: int = 8  # [1, 16]
+    key_size: int = 16  # [4, 64]
+    blocks: int = 2  # [1, 4]; the paper: 2
+    widening: int = 4  # [1, 8]; hidden width of the position-wise network over the embedding
+    attention: AttentionVariant = "tokens"
+    attention_init_scale: float = 2.0  # [0.5, 4]; the paper: 2
+    normalisation: Normalisation = "spectral"
+    multiplier: float = 1.0  # [0.5, 4]; spectral norm of every normalised layer; the paper: 1
+    noise_conditional: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("embedding", "heads", "key_size", "blocks", "widening"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        if self.multiplier <= 0 or self.attention_init_scale <= 0:
+            raise ValueError("multiplier and attention_init_scale must be positive.")
+        for name, allowed in (
+            ("attention", get_args(AttentionVariant)),
+            ("normalisation", get_args(Normalisation)),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+
+
+class ScoreNetwork(eqx.Module):
+    """s_phi(f, x): a transformer encoder over the k measurement points, equivariant to their order.
+
+    Tokens are embedded linearly, pass residual blocks of self-attention and a position-wise ELU network (without layer
+    normalisation, which the paper does not mention and which would undo spectral normalisation's bound), and a final
+    linear layer that is never normalised. Any k; `dim=0` estimates the score of a distribution from exchangeable
+    samples (appendix D.2). The forward pass uses the weights as they are: see `spectral.normalise`.
+    """
+
+    embed_values: Linear
+    embed_inputs: Linear | None
+    blocks: tuple[Block, ...]
+    final: Linear
+    multiplier: Float[Array, ""] | None
+    dim: int = eqx.field(static=True)
+    attention: AttentionVariant = eqx.field(static=True)
+    noise_conditional: bool = eqx.field(static=True)
+
+    def __init__(self, dim: int, config: NetworkConfig, key: PRNGKeyArray):
+        if dim < 0 or (dim == 0 and config.attention != "tokens"):
+            raise ValueError(f"{config.attention!r} attention needs inputs, but dim is {dim}.")
+        keys = jax.random.split(key, config.blocks + 3)
+        values, width = 1 + config.noise_conditional, config.embedding
+        if config.attention == "tokens":
+            self.embed_values, self.embed_inputs = Linear(values + dim, width, key=keys[0]), None
+        else:
+            half = width // 2 if config.attention == "separate-embeddings" else 0
+            self.embed_values = Linear(values, width - half, key=keys[0])
+            self.embed_inputs = Linear(dim, half or width, key=keys[1])
+        self.blocks = tuple(Block(config, block_key) for block_key in keys[3:])
+        self.final = Linear(width, 1, key=keys[2], normalisable=False)
+        self.multiplier = jnp.asarray(config.multiplier) if config.normalisation == "spectral" else None
+        self.dim = dim
+        self.attention = config.attention
+        self.noise_conditional = config.noise_conditional
+
+    def __call__(
+        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""] | None = None
+    ) -> Float[Array, " k"]:
+        """The score at f (k,) on the measurement set x (k, d); `noise` is the level of a noise-conditional network."""
+        tokens, addresses = self._embed(f, x, noise)
+        for block in self.blocks:
+            tokens, _ = block(tokens, addresses)
+        return self.final(tokens)[:, 0]
+
+    def value_and_divergence(
+        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""] | None = None
+    ) -> tuple[Float[Array, " k"], Float[Array, ""]]:
+        """The score (k,) and tr(grad_f s), exactly, several times cheaper than k forward-mode passes."""
+        tokens, addresses = self._embed(f, x, noise)
+        addressed = addresses is not None
+        direction = self._value_direction()
+        last = len(self.blocks) - 1
+        tangents = direction
+        for depth, block in enumerate(self.blocks):
+            tokens, (trace, slope) = block(tokens, addresses)
+            if depth == 0:
+                eye = jnp.eye(len(f), dtype=f.dtype)[:, :, None]
+                tangents = eye * direction + block.attention.spread(trace, direction, addressed)
+                if last == 0:
+                    tangents = jnp.einsum("jje->je", tangents)
+            elif depth < last:
+                tangents = tangents + block.attention.carry(trace, tangents, addressed)
+            else:
+                change = block.attention.gather(trace, tangents, addressed)
+                tangents = jnp.einsum("jje->je", tangents) + change
+            tangents = block.feed_tangents(slope, tangents)
+        return self.final(tokens)[:, 0], jnp.sum(self.final.linear(tangents))
+
+    def _embed(
+        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""] | None
+    ) -> tuple[Float[Array, "k e"], Float[Array, "k e"] | None]:
+        """Tokens, and the tokens that queries and keys are read from where these differ."""
+        if self.noise_conditional != (noise is not None):
+            expected = "needs a noise level" if self.noise_conditional else "takes no noise level"
+            raise ValueError(f"This score network {expected}.")
+        values = f[:, None]
+        if noise is not None:
+            values = jnp.concatenate([values, jnp.broadcast_to(jnp.log(noise), values.shape)], axis=1)
+        if self.embed_inputs is None:
+            return self.embed_values(jnp.concatenate([values, x], axis=1)), None
+        embedded, inputs = self.embed_values(values), self.embed_inputs(x)
+        if self.attention == "inputs-as-keys":
+            return embedded, inputs
+        return jnp.concatenate([embedded, inputs], axis=1), None
+
+    def _value_direction(self) -> Float[Array, " e"]:
+        """How a token moves with its function value."""
+        row = self.embed_values.matrix[0]
+        if self.attention != "separate-embeddings" or self.embed_inputs is None:
+            return row
+        return jnp.concatenate([row, jnp.zeros(len(self.embed_inputs.bias), row.dtype)])

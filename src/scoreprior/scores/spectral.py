@@ -1,0 +1,126 @@
+"""Spectral normalisation W / ||W|| (section 5.3 of the paper) as pure functions of the network, beside its forward pass.
+
+A training step is: `power_iterate` the network once, then differentiate objective(normalise(network)). When training
+ends `finalise` makes the bound hold for the weights as they are saved. Every function takes any pytree that holds
+score networks, such as a closed-form score plus a network, and leaves the rest of it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from scoreprior.scores.attention import Linear
+from scoreprior.scores.network import ScoreNetwork
+
+T = TypeVar("T")
+_TINY = 1e-12
+
+
+def power_iterate(network: T) -> T:
+    """One power iteration u <- W^T W u / ||W^T W u|| in every normalisable layer; weights are untouched."""
+
+    def iterate(layer: Linear) -> Linear:
+        return _with(layer, singular=jax.lax.stop_gradient(_unit(_outputs(layer, _input_vector(layer)))))
+
+    return _over_layers(iterate, network)
+
+
+def normalise(network: T) -> T:
+    """Weights W * multiplier / sigma with sigma = u^T W^T v, differentiable in W; u and v are constants.
+
+    Always divides, also where ||W|| < 1. A network without normalisation is returned as it is.
+    """
+
+    def rescale(one: ScoreNetwork) -> ScoreNetwork:
+        if one.multiplier is None:
+            return one
+        multiplier = jax.lax.stop_gradient(one.multiplier)
+
+        def divide(layer: Linear) -> Linear:
+            factor = jnp.repeat(multiplier / norms(layer), layer.singular.shape[-1])
+            return _with(layer, weight=layer.weight * (factor[:, None] if layer.transposed else factor))
+
+        return _over_layers(divide, one)
+
+    return _over(ScoreNetwork, rescale, network)
+
+
+def finalise(network: T) -> T:
+    """The normalised network by exact singular values: every normalised W has norm `multiplier` to float precision."""
+
+    def exact(layer: Linear) -> Linear:
+        _, _, right = jnp.linalg.svd(jnp.moveaxis(stacked(layer), 1, 0), full_matrices=False)
+        return _with(layer, singular=right[:, 0, :])
+
+    return normalise(_over_layers(exact, network))
+
+
+def norms(layer: Linear) -> Float[Array, " p"]:
+    """Current estimates of the spectral norms ||W||, (p,): sigma = v^T W u with v = W u / ||W u||."""
+    if layer.singular is None:
+        raise ValueError("This layer is never normalised and carries no singular vector.")
+    vector = jax.lax.stop_gradient(_input_vector(layer))
+    along = _outputs(layer, vector)
+    return jnp.maximum(jnp.sum(along * jax.lax.stop_gradient(layer.singular), axis=-1), _TINY)
+
+
+def normalisable(network: PyTree) -> list[Linear]:
+    """The layers that spectral normalisation concerns: all linear layers but the final one."""
+    nodes = jax.tree.leaves(network, is_leaf=_is(Linear))
+    return [node for node in nodes if isinstance(node, Linear) and node.singular is not None]
+
+
+def trainable(network: PyTree) -> PyTree[bool]:
+    """Filter for `eqx.partition`: every floating-point array but the power-iteration vectors and the multiplier."""
+    spec = jax.tree.map(eqx.is_inexact_array, network)
+    freeze = _over(
+        ScoreNetwork, lambda one: _with(one, multiplier=None if one.multiplier is None else False), spec
+    )
+    return _over_layers(lambda layer: _with(layer, singular=False), freeze)
+
+
+def stacked(layer: Linear) -> Float[Array, "in p out"]:
+    """The layer's p matrices W as one array."""
+    return layer.matrix.reshape(len(layer.matrix), *layer.singular.shape)
+
+
+def _input_vector(layer: Linear) -> Float[Array, "p in"]:
+    return _unit(jnp.einsum("ipo,po->pi", stacked(layer), layer.singular))
+
+
+def _outputs(layer: Linear, vector: Float[Array, "p in"]) -> Float[Array, "p out"]:
+    return jnp.einsum("ipo,pi->po", stacked(layer), vector)
+
+
+def _unit(vector: Float[Array, "p s"]) -> Float[Array, "p s"]:
+    return vector / jnp.maximum(jnp.linalg.norm(vector, axis=-1, keepdims=True), _TINY)
+
+
+def _over_layers(change: Callable[[Linear], Linear], tree: T) -> T:
+    return _over(Linear, lambda layer: layer if layer.singular is None else change(layer), tree)
+
+
+def _over(kind: type, change: Callable[[Any], Any], tree: T) -> T:
+    is_kind = _is(kind)
+    return jax.tree.map(lambda node: change(node) if is_kind(node) else node, tree, is_leaf=is_kind)
+
+
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda node: isinstance(node, kind)
+
+
+def _with(module: T, **changes: Any) -> T:
+    """The module with these fields replaced."""
+    names = list(changes)
+    return eqx.tree_at(
+        lambda node: [getattr(node, name) for name in names],
+        module,
+        [changes[name] for name in names],
+        is_leaf=lambda leaf: leaf is None,
+    )

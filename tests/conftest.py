@@ -1,0 +1,19 @@
+"""Tests marked `data` need the real data sets: `@pytest.mark.data("berkeley")`, or all without a name."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("data")
+    if marker is None:
+        return
+    from scoreprior.environments import _store
+
+    missing = [name for name in marker.args or _store.SOURCES if _store.status(name) == "absent"]
+    if missing:
+        pytest.skip(
+            f"no data for {', '.join(missing)}: set SCOREPRIOR_DATA to a directory with berkeley_data.mat "
+            f"and physionet2012-set-a.tar.gz, or run `scoreprior data fetch {missing[0]}`"
+        )

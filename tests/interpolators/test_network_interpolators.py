@@ -1,0 +1,221 @@
+"""Neural interpolators: training against a plain loop, draws against their definition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from scoreprior.interpolators import (
+    DeterministicInterpolator,
+    DropoutInterpolator,
+    EnsembleInterpolator,
+    FittedInterpolator,
+    Interpolator,
+    heldout_crps,
+    tune,
+)
+from scoreprior.interpolators._base import folds, task_keys
+from scoreprior.interpolators._mlp import MLP, dropout_factors
+from scoreprior.tasks import PaddedTasks, Task, TaskSet
+
+FAST = {"learning_rate": 1e-2, "batch_size": 4}
+INTERPOLATORS = {
+    "dropout": DropoutInterpolator(dropout=0.1, **FAST),
+    "ensemble": EnsembleInterpolator(members=3, **FAST),
+    "deterministic": DeterministicInterpolator(**FAST),
+}
+
+
+def make_tasks() -> TaskSet:
+    """Ragged tasks: plain ones, one point, constant targets, duplicated inputs."""
+    rng = np.random.default_rng(0)
+    tasks = []
+    for size in (8, 6, 1, 5, 7):
+        x = rng.uniform(-1.5, 1.5, (size, 1))
+        tasks.append(Task(x, np.sin(1.5 * x[:, 0]) + 0.05 * rng.standard_normal(size)))
+    tasks[3] = Task(tasks[3].x, np.full(5, 0.7))
+    tasks[4] = Task(np.repeat(tasks[4].x[:1], 7, axis=0), tasks[4].y)
+    return TaskSet(tasks)
+
+
+TASKS = make_tasks()
+PADDED = TASKS.padded()
+QUERY = jnp.linspace(-2, 2, 9)[:, None]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {name: interpolator.fit(PADDED, 3) for name, interpolator in INTERPOLATORS.items()}
+
+
+def draws(fitted: FittedInterpolator, x, count: int) -> np.ndarray:
+    """(n, count, k) draws."""
+    keys = jax.random.split(jax.random.key(7), (len(TASKS), count))
+    one = jax.vmap(fitted.draw, in_axes=(None, None, 0))
+    return np.asarray(jax.jit(jax.vmap(one, in_axes=(0, None, 0)))(fitted.states, x, keys))
+
+
+def assert_same_networks(a: FittedInterpolator, b: FittedInterpolator, atol: float) -> None:
+    for left, right in zip(jax.tree.leaves(a.states), jax.tree.leaves(b.states)):
+        np.testing.assert_allclose(left, right, atol=atol)
+
+
+def test_training_equals_a_plain_loop_over_one_task():
+    config = DeterministicInterpolator(learning_rate=1e-2, weight_decay=1e-2, batch_size=16, epochs=20)
+    result = config.fit(PADDED, 5)
+    # Batches of 16 hold a whole task, so a loop needs no order of points: 20 full-gradient steps of AdamW.
+    optimiser = optax.adamw(1e-2, weight_decay=1e-2)
+
+    @jax.jit
+    def step(network, state, x, y):
+        gradient = jax.grad(lambda net: jnp.mean((net(x) - y) ** 2))(network)
+        updates, state = optimiser.update(gradient, state, network)
+        return optax.apply_updates(network, updates), state
+
+    for index in (0, 2):
+        x, y = jnp.asarray(TASKS[index].x, jnp.float32), jnp.asarray(TASKS[index].y, jnp.float32)
+        network = MLP.init(1, config.hidden, jax.random.split(task_keys(5, len(TASKS))[index])[0])
+        state = optimiser.init(network)
+        for _ in range(20):
+            network, state = step(network, state, x, y)
+        ours = jax.tree.map(lambda leaf, index=index: leaf[index], result.states)
+        np.testing.assert_allclose(ours(QUERY), network(QUERY), atol=1e-4)
+
+
+def test_initial_weights_are_truncated_normal_and_biases_zero():
+    network = MLP.init(400, (300, 200), jax.random.key(0))
+    assert [w.shape for w in network.weights] == [(400, 300), (300, 200), (200, 1)]
+    assert all(not bias.any() for bias in network.biases)
+    for weight in network.weights[:2]:
+        scaled = np.asarray(weight) * np.sqrt(len(weight))
+        # A standard normal cut at +-2 has std 0.8796; the standard error of a std is below std / sqrt(2 N).
+        assert np.abs(scaled).max() <= 2
+        assert scaled.std() == pytest.approx(0.8796, abs=5 * 0.8796 / np.sqrt(2 * scaled.size))
+
+
+def test_the_network_with_dropped_units_equals_numpy():
+    network = MLP.init(2, (5, 4), jax.random.key(1))
+    x = np.random.default_rng(0).standard_normal((3, 2))
+    keep = np.array([[0, 2, 2, 0, 2, 2, 0, 2, 2.0]])
+    h = x
+    for weight, factors in zip(network.weights[:-1], (keep[:, :5], keep[:, 5:])):
+        h = h @ np.asarray(weight)
+        h = np.where(h > 0, h, 0.01 * h) * factors
+    values = network(jnp.asarray(x, jnp.float32), jnp.asarray(keep, jnp.float32))
+    np.testing.assert_allclose(values, (h @ np.asarray(network.weights[-1]))[:, 0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.8])
+def test_dropout_keeps_the_mean(rate):
+    factors = np.asarray(
+        dropout_factors(jax.random.uniform(jax.random.key(2), (100_000,)), jnp.float32(rate))
+    )
+    np.testing.assert_allclose(np.unique(factors), [0, 1 / (1 - rate)], rtol=1e-6)
+    assert factors.mean() == pytest.approx(1.0, abs=5 * np.sqrt(rate / (1 - rate) / len(factors)))
+
+
+@pytest.mark.parametrize("name", INTERPOLATORS)
+def test_satisfies_the_interface_and_fits_the_training_points(name, fitted):
+    assert isinstance(INTERPOLATORS[name], Interpolator)
+    assert {len(leaf) for leaf in jax.tree.leaves(fitted[name].states)} == {len(TASKS)}
+    for index, task in enumerate(TASKS):
+        mean = draws(fitted[name], jnp.asarray(task.x, jnp.float32), 100)[index].mean(0)
+        best = (
+            np.full(len(task), task.y.mean()) if index == 4 else task.y
+        )  # one input repeated: only the mean can be hit
+        assert np.sqrt(np.mean((mean - best) ** 2)) < 0.3
+
+
+@pytest.mark.parametrize("name", INTERPOLATORS)
+def test_the_key_decides(name, fitted):
+    again = INTERPOLATORS[name].fit(PADDED, 3)
+    other = INTERPOLATORS[name].fit(PADDED, 4)
+    assert_same_networks(fitted[name], again, atol=0)
+    assert np.abs(draws(fitted[name], QUERY, 1) - draws(other, QUERY, 1)).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["dropout", "ensemble"])
+def test_padding_does_not_matter(name, fitted):
+    dirty = PaddedTasks(
+        jnp.where(PADDED.mask[..., None], PADDED.x, 37.0), jnp.where(PADDED.mask, PADDED.y, -5.0), PADDED.mask
+    )
+    assert_same_networks(fitted[name], INTERPOLATORS[name].fit(dirty, 3), atol=0)
+    # Training amplifies round-off of differently shaped sums, so larger padding is equal only to a tolerance.
+    assert_same_networks(fitted[name], INTERPOLATORS[name].fit(TASKS.padded(11), 3), atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["dropout", "deterministic"])
+def test_a_ragged_batch_equals_tasks_fitted_alone(name, fitted):
+    for index in (1, 2):
+        # The task in every place and no padding: its i-th copy has the key it has in the ragged batch.
+        alone = INTERPOLATORS[name].fit(TaskSet([TASKS[index]] * len(TASKS)).padded(), 3)
+        for left, right in zip(jax.tree.leaves(alone.states), jax.tree.leaves(fitted[name].states)):
+            np.testing.assert_allclose(left[index], right[index], atol=5e-3)
+
+
+def test_a_dropout_draw_is_one_network_for_all_points(fitted):
+    values = draws(fitted["dropout"], jnp.concatenate([QUERY, QUERY]), 50)
+    np.testing.assert_allclose(values[..., :9], values[..., 9:], atol=1e-6)
+    assert np.all(values.std(1) > 0.01)
+    # One point alone has the value it has within the set: the mask belongs to the draw, not to the points.
+    np.testing.assert_allclose(draws(fitted["dropout"], QUERY[3:4], 50)[..., 0], values[..., 3], atol=1e-6)
+
+
+def test_ensemble_draws_are_the_members(fitted):
+    values = draws(fitted["ensemble"], QUERY, 60)
+    members = np.asarray(jax.vmap(jax.vmap(lambda network: network(QUERY)))(fitted["ensemble"].states))
+    assert members.shape == (len(TASKS), 3, 9)
+    distance = np.abs(values[:, :, None] - members[:, None]).max(-1)
+    assert distance.min(-1).max() < 1e-6
+    # 60 draws miss one of 3 members with probability below 1e-10.
+    assert all(set(row) == {0, 1, 2} for row in distance.argmin(-1))
+    assert np.all(members.std(1).max(-1) > 1e-3)
+
+
+def test_the_deterministic_network_has_no_spread(fitted):
+    values = draws(fitted["deterministic"], QUERY, 10)
+    np.testing.assert_array_equal(values, np.broadcast_to(values[:, :1], values.shape))
+
+
+class Coin(FittedInterpolator):
+    """f = +level or -level everywhere."""
+
+    states: jax.Array
+
+    def draw(self, state, x, key):
+        return jnp.where(jax.random.bernoulli(key), state, -state) * jnp.ones(len(x))
+
+
+@dataclass(frozen=True)
+class CoinInterpolator:
+    level: float = field(default=9.0, metadata={"grid": (0.0, 3.0, 9.0)})
+
+    def fit(self, tasks, key, *, progress=False):
+        return Coin(jnp.full(len(tasks.mask), self.level))
+
+
+@pytest.mark.parametrize("level", [0.0, 2.0])
+def test_heldout_crps_is_the_closed_form_of_a_coin(level):
+    count = 512
+    split_key = jax.random.split(jax.random.key(5), 3)[0]
+    expected = []
+    for index, key in enumerate(task_keys(split_key, len(TASKS))):
+        held = np.asarray(folds(PADDED.mask[index], key)[0])[: len(TASKS[index])]
+        y = TASKS[index].y[held]
+        if len(TASKS[index]) > 1:
+            expected.append(np.mean(0.5 * (np.abs(y - level) + np.abs(y + level)) - 0.5 * level))
+    # |f - y| varies by at most 2 level; the four scored tasks are independent.
+    tolerance = 5 * level / np.sqrt(count * 4) + 1e-5
+    assert heldout_crps(CoinInterpolator(level), PADDED, 5, count) == pytest.approx(
+        np.mean(expected), abs=tolerance
+    )
+
+
+def test_tuning_finds_the_better_configuration():
+    assert tune(CoinInterpolator(), PADDED, 0, trials=1) == CoinInterpolator(9.0)
+    assert tune(CoinInterpolator(), PADDED, 0, trials=12) == CoinInterpolator(0.0)

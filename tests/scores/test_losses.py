@@ -1,0 +1,202 @@
+"""Every objective is the Fisher divergence it claims to be, up to its constant, on a Gaussian process in closed form."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from scoreprior.scores import losses, spectral
+from scoreprior.scores.network import NetworkConfig, ScoreNetwork
+
+NOISE = 0.4
+X = np.array([[-1.0], [0.2], [1.5]], np.float32)
+MEAN = np.array([0.5, -1.0, 0.3], np.float32)
+GRAM = np.exp(-0.5 * (X - X.T) ** 2).astype(np.float32)
+DRAWS = 40_000
+
+
+def _draws(n: int, seed: int) -> jnp.ndarray:
+    white = np.random.default_rng(seed).normal(size=(n, len(X)))
+    return jnp.asarray(MEAN + white @ np.linalg.cholesky(GRAM).T, jnp.float32)
+
+
+def _precision(noise) -> jnp.ndarray:
+    return jnp.linalg.inv(GRAM + noise**2 * jnp.eye(len(X)))
+
+
+def _truth(f, x, noise=0.0):
+    return -_precision(noise) @ (f - MEAN)
+
+
+def _perturbed(f, x, noise=0.0):
+    return _truth(f, x, noise) + _delta(f)
+
+
+def _delta(f):
+    return jnp.array([[0.3, 0.0, -0.2], [0.1, -0.4, 0.0], [0.0, 0.5, 0.2]]) @ f + jnp.array([0.2, -0.1, 0.3])
+
+
+def _at(score, noise):
+    return lambda f, x: score(f, x, noise)
+
+
+# objective, the score it is minimised by, the same plus delta, and the levels and weights of 1/2 E ||delta||^2.
+OBJECTIVES = {
+    "exact_trace": (losses.exact_trace, _truth, _perturbed, lambda: (0.0, 1.0)),
+    "sliced": (losses.sliced, _truth, _perturbed, lambda: (0.0, 1.0)),
+    "denoising": (
+        losses.denoising(NOISE),
+        _at(_truth, NOISE),
+        _at(_perturbed, NOISE),
+        lambda: (NOISE, NOISE**2),
+    ),
+    "noise_conditional": (losses.noise_conditional(0.1, 1.0), _truth, _perturbed, None),
+}
+
+
+def _per_function(objective, score, f, keys):
+    """The objective of every function on its own, (n,)."""
+    return jax.jit(jax.vmap(lambda f_i, key: objective(score, f_i[None], X, key)))(f, keys)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_excess_loss_is_half_the_squared_distance_to_the_true_score(name):
+    objective, truth, perturbed, level = OBJECTIVES[name]
+    f, keys = _draws(DRAWS, 0), jax.random.split(jax.random.key(1), DRAWS)
+    excess = _per_function(objective, perturbed, f, keys) - _per_function(objective, truth, f, keys)
+    noise = np.random.default_rng(2).normal(size=f.shape)
+    if level is None:
+        levels = 10 ** np.random.default_rng(3).uniform(-1, 0, (DRAWS, 1))
+        weights = levels**2
+    else:
+        levels, weights = level()
+    distance = np.sum(np.asarray(jax.vmap(_delta)(f + levels * noise)) ** 2, axis=1, keepdims=True)
+    expected = (0.5 * weights * distance)[:, 0]
+    error = np.sqrt((excess.var() + expected.var()) / DRAWS)
+    assert abs(float(excess.mean()) - expected.mean()) < 4 * error
+    assert expected.mean() > 20 * error  # so that a wrong constant would be seen
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_gradient_of_a_linear_family_vanishes_at_the_true_score(name):
+    objective, truth, _, _ = OBJECTIVES[name]
+    f, keys = _draws(DRAWS, 4), jax.random.split(jax.random.key(5), DRAWS)
+
+    def loss(theta, f_i, key):
+        matrix, shift = theta
+        return objective(lambda g, x, *noise: truth(g, x, *noise) + matrix @ g + shift, f_i[None], X, key)
+
+    origin = (jnp.zeros((3, 3)), jnp.zeros(3))
+    gradients = jax.jit(jax.vmap(jax.grad(loss), in_axes=(None, 0, 0)))(origin, f, keys)
+    for gradient in gradients:
+        z = gradient.mean(0) / (gradient.std(0) / np.sqrt(DRAWS))
+        assert float(jnp.abs(z).max()) < 4  # 12 parameters: 4 standard errors are exceeded once in 1300 seeds
+    away = jax.jit(jax.vmap(jax.grad(loss), in_axes=(None, 0, 0)))((0.3 * jnp.eye(3), jnp.zeros(3)), f, keys)[
+        0
+    ]
+    assert float(jnp.abs(away.mean(0) / (away.std(0) / np.sqrt(DRAWS))).max()) > 10
+
+
+def test_exact_trace_of_a_linear_score_in_closed_form():
+    f = _draws(50, 6)
+    loss = jax.jit(lambda f: losses.exact_trace(_truth, f, X, jax.random.key(0)))(f)
+    scores = -(np.asarray(f) - MEAN) @ np.asarray(_precision(0.0))
+    expected = -np.trace(_precision(0.0)) + 0.5 * np.mean(np.sum(scores**2, axis=1))
+    assert float(loss) == pytest.approx(expected, rel=1e-4)
+
+
+def test_one_measurement_set_per_function_or_one_for_all():
+    f, key = _draws(5, 7), jax.random.key(8)
+    network = eqx.filter_jit(ScoreNetwork)(1, SMALL, jax.random.key(9))
+    for objective in (losses.exact_trace, losses.sliced, losses.denoising(NOISE)):
+        loss = eqx.filter_jit(lambda x, objective=objective: objective(network, f, x, key))
+        assert float(loss(X)) == pytest.approx(float(loss(np.broadcast_to(X, (5, 3, 1)))), rel=1e-4)
+
+
+def test_gradient_penalty_estimates_the_frobenius_norm():
+    f, keys = _draws(DRAWS, 10), jax.random.split(jax.random.key(11), DRAWS)
+    values = _per_function(losses.gradient_penalty, lambda g, x: jnp.asarray(GRAM) @ g, f, keys)
+    assert abs(float(values.mean()) - np.sum(GRAM**2)) < 4 * float(values.std()) / np.sqrt(DRAWS)
+
+
+def test_spectral_penalty_is_half_the_sum_of_squared_norms():
+    network = eqx.filter_jit(ScoreNetwork)(1, SMALL, jax.random.key(12))
+    network = eqx.filter_jit(lambda n: jax.lax.fori_loop(0, 300, lambda _, m: spectral.power_iterate(m), n))(
+        network
+    )
+    matrices = [np.moveaxis(np.asarray(spectral.stacked(m)), 1, 0) for m in spectral.normalisable(network)]
+    expected = 0.5 * sum(np.sum(np.linalg.norm(m, 2, axis=(1, 2)) ** 2) for m in matrices)
+    penalty = losses.spectral_penalty(network, _draws(1, 0), X, jax.random.key(0))
+    assert float(penalty) == pytest.approx(expected, rel=1e-4)
+
+
+def test_regularisers_add_up():
+    f, key = _draws(20, 13), jax.random.key(14)
+    penalty = lambda score, f, x, key: jnp.asarray(2.0)  # noqa: E731
+    combined = losses.regularised(losses.exact_trace, (0.5, penalty), (jnp.asarray(3.0), penalty))
+    total, plain = combined(_truth, f, X, key), losses.exact_trace(_truth, f, X, key)
+    assert float(total - plain) == pytest.approx(7.0, rel=1e-4)
+
+
+def test_changing_the_noise_level_does_not_retrace():
+    traces = []
+
+    @eqx.filter_jit
+    def run(objective, f):
+        traces.append(1)
+        return objective(lambda g, x: -g, f, X, jax.random.key(0))
+
+    f = _draws(4, 15)
+    assert float(run(losses.denoising(0.1), f)) != float(run(losses.denoising(0.5), f))
+    assert len(traces) == 1
+
+
+SMALL = NetworkConfig(embedding=16, heads=2, key_size=8, multiplier=2.0)
+
+
+def _fisher_divergence(objective, noise: float, tasks: int, steps: int) -> float:
+    """Mean squared distance, on fresh draws, of a network trained on `tasks` functions to the closed form at `noise`."""
+    network = eqx.filter_jit(ScoreNetwork)(1, SMALL, jax.random.key(16))
+    spec, data = spectral.trainable(network), _draws(tasks, 17)
+    optimiser = optax.adam(optax.cosine_decay_schedule(1e-2, steps))
+
+    def step(carry, key):
+        network, state = carry
+        pick_key, loss_key = jax.random.split(key)
+        f = data[jax.random.randint(pick_key, (100,), 0, tasks)]
+        params, rest = eqx.partition(spectral.power_iterate(network), spec)
+        gradient = jax.grad(lambda p: objective(spectral.normalise(eqx.combine(p, rest)), f, X, loss_key))(
+            params
+        )
+        updates, state = optimiser.update(gradient, state)
+        return (eqx.combine(eqx.apply_updates(params, updates), rest), state), None
+
+    @eqx.filter_jit
+    def train(network):
+        start = (network, optimiser.init(eqx.filter(network, spec)))
+        (trained, _), _ = jax.lax.scan(step, start, jax.random.split(jax.random.key(18), steps))
+        return spectral.finalise(trained)
+
+    fresh = _draws(2000, 19) + noise * jax.random.normal(jax.random.key(20), (2000, 3))
+    estimate = eqx.filter_jit(lambda n: jax.vmap(lambda f: n(f, X))(fresh))(train(network))
+    return float(jnp.mean(jnp.sum((estimate - jax.vmap(lambda f: _truth(f, X, noise))(fresh)) ** 2, axis=1)))
+
+
+def test_the_network_approaches_the_true_score_with_more_tasks():
+    few, many = (_fisher_divergence(losses.denoising(NOISE), NOISE, n, 400) for n in (10, 2000))
+    assert many < 0.5 * few
+    assert many < 0.1 * float(jnp.trace(_precision(NOISE)))  # E ||s||^2 of the true score
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("objective", "noise"),
+    [(losses.exact_trace, 0.0), (losses.sliced, 0.0), (losses.denoising(NOISE), NOISE)],
+    ids=["exact_trace", "sliced", "denoising"],
+)
+def test_the_network_approaches_the_true_score_from_20_to_2000_tasks(objective, noise):
+    distances = [_fisher_divergence(objective, noise, n, 3000) for n in (20, 200, 2000)]
+    assert distances[0] > distances[1] > distances[2]
+    assert distances[2] < 0.1 * float(jnp.trace(_precision(noise)))
