@@ -46,7 +46,7 @@ class PoolingConfig:
     deviation: tuple[Part, ...] = ("linear", "rough", "smooth")
     mean: Literal["linear", "smooth"] = "smooth"
     centres: int = 48
-    candidates: int = 32
+    candidates: int = 8
     evaluations: int = 80
     most_tasks: int = 200
     noise_floor: float = 0.01
@@ -82,9 +82,8 @@ def _climb(
     tasks: PaddedTasks, centres: Float[Array, "c d"], starts: Parameters, config: PoolingConfig
 ) -> Parameters:
     """The most likely start, improved by L-BFGS; the line search makes single precision or a fixed rate moot."""
-    losses = np.asarray(_losses(starts, tasks, centres, config))
-    best = int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))
-    flat, restore = ravel_pytree(jax.tree.map(lambda leaf: leaf[best], starts))
+    _, restore = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
+    candidates = np.asarray(jax.vmap(lambda start: ravel_pytree(start)[0])(starts))
 
     def value_and_gradient(values: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = _loss_and_gradient(restore(jnp.asarray(values)), tasks, centres, config)
@@ -95,10 +94,10 @@ def _climb(
 
     found = minimize(
         value_and_gradient,
-        np.asarray(flat),
+        min(candidates, key=lambda flat: value_and_gradient(flat)[0]),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(-7.0, 7.0)] * len(flat),
+        bounds=[(-7.0, 7.0)] * candidates.shape[1],
         options={"maxfun": config.evaluations},
     )
     return restore(jnp.asarray(found.x))
@@ -197,10 +196,6 @@ def _loss(parameters: Parameters, tasks: PaddedTasks, centres: Float[Array, "c d
 
 
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss))
-_losses = eqx.filter_jit(
-    lambda starts, tasks, centres, config: jax.lax.map(lambda start: _loss(start, tasks, centres, config), starts)
-)
-
 
 @eqx.filter_jit
 def _new_task_process(

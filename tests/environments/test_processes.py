@@ -161,7 +161,7 @@ def test_oracle_is_the_conditional_of_the_exact_density(name):
             given = log_prob(context.y, context.x)
             joint = [log_prob([*context.y, y], [*context.x, x]) for x, y in zip(target.x, target.y)]
             expected = np.array(joint) - float(given)
-            # The Gaussian density has a jitter of 1e-5 beside a noise variance of 1e-2.
+            # The densities have a jitter of 1e-5 beside the noise variance of 1e-2; the oracle has none.
             np.testing.assert_allclose(env.oracle(context, target.x).log_prob(target.y), expected, atol=5e-3)
 
 

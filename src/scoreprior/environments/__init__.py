@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from scoreprior.environments._base import Card, Environment, Oracle
+from scoreprior.environments._store import DataError
 
 # name -> (module, function); a module is imported only when its environment is asked for.
 # Each function is called as load(split=..., data_dir=...) and returns an Environment.
@@ -44,4 +45,4 @@ def environment(name: str, *, split: int = 0, data_dir: str | Path | None = None
     return load(split=split, data_dir=data_dir)
 
 
-__all__ = ["Card", "Environment", "Oracle", "environment", "environments"]
+__all__ = ["Card", "DataError", "Environment", "Oracle", "environment", "environments"]

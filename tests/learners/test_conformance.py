@@ -1,0 +1,175 @@
+"""One table that every method passes: what the interface promises, checked on small tasks."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import scoreprior as sp
+from scoreprior.learners import _base
+
+# Settings that make a method quick enough for this table; the interface does not depend on them.
+QUICK: dict[str, dict] = {}
+# Methods that refuse tasks whose inputs are not lags of the target.
+NEEDS_LAGS = {"newest-lag"}
+NAMES = list(sp.methods())
+
+
+def lag_tasks(n: int, m: int, seed: int, scale: float = 1.0, shift: float = 0.0) -> sp.TaskSet:
+    """Ragged autoregressive tasks in two lags; mapping y maps the lags with it."""
+    rng = np.random.default_rng(seed)
+    xs, ys = [], []
+    for i in range(n):
+        series = np.cumsum(rng.normal(size=m + 2 + i % 3)) * 0.3 + rng.normal()
+        series = scale * series + shift
+        xs.append(np.column_stack([series[:-2], series[1:-1]]))
+        ys.append(series[2:])
+    return sp.TaskSet.from_arrays(xs, ys)
+
+
+def plain_tasks(n: int, m: int, seed: int, scale: float = 1.0, shift: float = 0.0) -> sp.TaskSet:
+    """Ragged noisy sinusoids over two inputs."""
+    rng = np.random.default_rng(seed)
+    xs, ys = [], []
+    for i in range(n):
+        x = rng.uniform(-2, 2, (m + i % 3, 2))
+        y = rng.normal(1, 0.3) * np.sin(2 * x[:, 0]) + 0.3 * x[:, 1] + 0.1 * rng.normal(size=len(x))
+        xs.append(x)
+        ys.append(scale * y + shift)
+    return sp.TaskSet.from_arrays(xs, ys)
+
+
+def make(name: str, **kwargs: float) -> tuple[sp.TaskSet, sp.ContextTarget]:
+    build = lag_tasks if name in NEEDS_LAGS else plain_tasks
+    return build(6, 8, 0, **kwargs), build(5, 8, 1, **kwargs).context_target(4)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, sp.Prior]:
+    return {}
+
+
+@pytest.fixture(params=NAMES)
+def case(request: pytest.FixtureRequest, fitted: dict) -> tuple[str, sp.Prior, sp.ContextTarget]:
+    name = request.param
+    train, test = make(name)
+    if name not in fitted:
+        fitted[name] = sp.learner(name, **QUICK.get(name, {})).fit(train, 0, progress=False)
+    return name, fitted[name], test
+
+
+def test_shapes_and_ragged_batches(case):
+    _, prior, test = case
+    posteriors = prior.condition_many(test.context, 1)
+    predictives = posteriors.predict([task.x for task in test.target])
+    assert len(posteriors) == len(test)
+    for predictive, target in zip(predictives, test.target):
+        assert predictive.mean.shape == target.y.shape
+        assert np.isfinite(predictive.mean).all()
+        if not predictive.is_point:
+            assert (predictive.std > 0).all()
+            assert predictive.log_prob(target.y).shape == target.y.shape
+
+
+def test_batched_equals_one_by_one(case):
+    _, prior, test = case
+    context = test.context[:1]
+    many = prior.condition_many(context, 3)[0].predict(test.target[0].x)
+    one = prior.condition(context[0].x, context[0].y, 3).predict(test.target[0].x)
+    np.testing.assert_array_equal(many.mean, one.mean)
+
+
+def test_padding_never_shows(case):
+    """A task predicts the same beside a larger one (which makes its padding longer)."""
+    _, prior, test = case
+    small, big = test.context[0], test.target[2]
+    alone = prior.condition_many(sp.TaskSet([small, small]), 3).predict([big.x, big.x])[0]
+    beside = prior.condition_many(sp.TaskSet([small, big, big][:2]), 3).predict([big.x, big.x])[0]
+    np.testing.assert_allclose(alone.mean, beside.mean, rtol=2e-3, atol=2e-3)
+
+
+def test_deterministic_under_a_key(case):
+    name, prior, test = case
+    train, _ = make(name)
+    again = sp.learner(name, **QUICK.get(name, {})).fit(train, 0, progress=False)
+    x = test.target[0].x
+    context = test.context[0]
+    first = prior.condition(context.x, context.y, 5).predict(x)
+    second = again.condition(context.x, context.y, jax.random.key(5)).predict(x)
+    np.testing.assert_array_equal(first.mean, second.mean)
+
+
+def test_affine_equivariance_in_y(case):
+    """Mapping every task y -> a y + b maps predictions alike."""
+    name, prior, test = case
+    scale, shift = 37.0, -1200.0
+    train, mapped = make(name, scale=scale, shift=shift)
+    other = sp.learner(name, **QUICK.get(name, {})).fit(train, 0, progress=False)
+    for i in range(2):
+        context, target = test.context[i], test.target[i]
+        plain = prior.condition(context.x, context.y, 1).predict(target.x).affine(scale, shift)
+        context, target = mapped.context[i], mapped.target[i]
+        there = other.condition(context.x, context.y, 1).predict(target.x)
+        spread = scale * np.std([t.y.std() for t in test.target]) + scale
+        # Single precision inside; hyper-parameters are fitted to slightly different round-off.
+        np.testing.assert_allclose(there.mean, plain.mean, atol=2e-3 * spread)
+        if not plain.is_point:
+            np.testing.assert_allclose(there.std, plain.std, rtol=2e-2)
+
+
+def test_one_point_and_no_point(case):
+    _, prior, test = case
+    x = test.target[0].x
+    one = prior.condition(test.context[0].x[:1], test.context[0].y[:1], 0).predict(x)
+    none = prior.condition([], [], 0).predict(x)
+    for predictive in (one, none):
+        assert np.isfinite(predictive.mean).all()
+        assert predictive.is_point or (predictive.std > 0).all()
+
+
+def test_constant_context_and_far_queries_are_finite(case):
+    _, prior, test = case
+    context = test.context[0]
+    posterior = prior.condition(context.x, np.full(len(context), 0.7), 0)
+    for x in (context.x, context.x * 1e3):
+        predictive = posterior.predict(x)
+        assert np.isfinite(predictive.mean).all()
+        assert predictive.is_point or np.isfinite(predictive.log_prob(predictive.mean)).all()
+
+
+def test_no_retrace_for_new_tasks_or_priors(case):
+    """Other tasks of the same size, another key and another fit reuse the compiled code."""
+    name, prior, test = case
+    prior.condition_many(test.context, 1)
+    infer = _base._infer_many
+    before = infer._cached._cache_size()
+    prior.condition_many(test.context, 2)
+    train = (lag_tasks if name in NEEDS_LAGS else plain_tasks)(6, 8, 7)
+    other = sp.learner(name, **QUICK.get(name, {})).fit(train, 0, progress=False)
+    other.condition_many(test.context, 1)
+    assert infer._cached._cache_size() == before
+
+
+def test_wrong_input_is_named(case):
+    _, prior, test = case
+    with pytest.raises(sp.TaskError, match="d=2"):
+        prior.condition(test.context[0].x, test.context[0].y, 0).predict(np.zeros((3, 5)))
+    with pytest.raises(sp.TaskError, match="input columns"):
+        prior.condition(np.zeros((3, 5)), np.zeros(3), 0)
+    with pytest.raises(sp.TaskError, match="nan"):
+        prior.condition(np.full((3, 2), np.nan), np.zeros(3), 0)
+    with pytest.raises(TypeError, match="key"):
+        prior.condition(test.context[0].x, test.context[0].y, "today")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_task_is_refused(name: str):
+    train, _ = make(name)
+    with pytest.raises(sp.TaskError, match="at least two tasks"):
+        sp.learner(name, **QUICK.get(name, {})).fit(train[:1], 0)
+
+
+def test_unknown_method_lists_the_known():
+    with pytest.raises(ValueError, match="pooled-gp"):
+        sp.learner("oracle-gp")

@@ -1,0 +1,176 @@
+"""Gaussian processes against scikit-learn and against the parameters that made the data."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as sk
+
+import scoreprior as sp
+from scoreprior.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, Wave, ZeroMean
+from scoreprior.learners.gaussian_process import PooledGP
+from scoreprior.pooling import PoolingConfig
+from scoreprior.process import GaussianProcess
+
+KERNELS = {
+    0.5: sk.Matern(nu=0.5, length_scale=[0.7, 2.0]),
+    1.5: sk.Matern(nu=1.5, length_scale=[0.7, 2.0]),
+    2.5: sk.Matern(nu=2.5, length_scale=[0.7, 2.0]),
+    np.inf: sk.RBF(length_scale=[0.7, 2.0]),
+}
+
+
+@pytest.mark.parametrize("order", KERNELS)
+def test_matern_equals_scikit_learn(order: float):
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(5, 2)), rng.normal(size=(4, 2))
+    ours = Matern(jnp.float32(1.0), jnp.array([0.7, 2.0]), order)
+    # A floor under the square root keeps gradients finite; it costs 1e-5 at distance zero.
+    np.testing.assert_allclose(ours(x.astype(np.float32), z.astype(np.float32)), KERNELS[order](x, z), atol=2e-5)
+
+
+def test_every_kernel_is_positive_semidefinite_with_the_right_diagonal():
+    rng = np.random.default_rng(1)
+    x = jnp.asarray(rng.normal(size=(12, 2)), jnp.float32)
+    one, lengths = jnp.float32(0.8), jnp.array([0.5, 1.5])
+    smooth = Matern(one, lengths, 2.5)
+    parts = (
+        smooth,
+        Linear(one, lengths),
+        Wave(one, lengths, jnp.array([2.0, -1.0])),
+        Basis(smooth, x[:3], jnp.asarray(rng.normal(size=(3, 2)), jnp.float32)),
+    )
+    for kernel in (*parts, Sum(parts)):
+        gram = np.asarray(kernel(x, x), np.float64)
+        np.testing.assert_allclose(kernel.diagonal(x), np.diag(gram), rtol=1e-4)
+        assert np.linalg.eigvalsh(gram).min() > -1e-4 * np.trace(gram)
+
+
+def test_conditioning_equals_scikit_learn():
+    rng = np.random.default_rng(2)
+    x, y, query = rng.normal(size=(7, 2)), rng.normal(size=7), rng.normal(size=(5, 2))
+    theirs = GaussianProcessRegressor(KERNELS[2.5], alpha=0.3**2, optimizer=None).fit(x, y)
+    mean, covariance = theirs.predict(query, return_cov=True)
+    process = GaussianProcess(ZeroMean(), Matern(jnp.float32(1.0), jnp.array([0.7, 2.0]), 2.5), jnp.float32(0.3))
+    padded_x, padded_y = np.zeros((10, 2), np.float32), np.full(10, 9.0, np.float32)
+    padded_x[:7], padded_y[:7] = x, y
+    state = process.condition(padded_x, padded_y, jnp.arange(10) < 7)
+    ours_mean, ours_covariance = process.predict(state, query.astype(np.float32))
+    np.testing.assert_allclose(ours_mean, mean, atol=1e-3)
+    np.testing.assert_allclose(ours_covariance, covariance, atol=1e-3)
+    np.testing.assert_allclose(process.predict_marginals(state, query.astype(np.float32))[1], np.diag(covariance), atol=1e-3)
+    np.testing.assert_allclose(
+        process.log_likelihood(padded_x, padded_y, jnp.arange(10) < 7), theirs.log_marginal_likelihood_value_, rtol=1e-3
+    )
+
+
+def test_score_is_the_gradient_of_the_log_density():
+    rng = np.random.default_rng(3)
+    x, f = rng.normal(size=(6, 1)), rng.normal(size=6)
+    process = GaussianProcess(
+        LinearMean(jnp.float32(0.5), jnp.array([2.0])), Matern(jnp.float32(1.3), jnp.array([0.7]), 1.5), jnp.float32(0.1)
+    )
+    gram = 1.3**2 * sk.Matern(nu=1.5, length_scale=0.7)(x) + 0.2**2 * np.eye(6)
+    expected = -np.linalg.solve(gram, f - 0.5 - 2 * x[:, 0])
+    ours = process.score(f.astype(np.float32), x.astype(np.float32), jnp.float32(0.2))
+    np.testing.assert_allclose(ours, expected, rtol=5e-3, atol=5e-3)
+
+
+def test_draws_have_the_posterior_mean_and_covariance():
+    rng = np.random.default_rng(4)
+    process = GaussianProcess(ZeroMean(), Matern(jnp.float32(1.0), jnp.array([1.0]), 2.5), jnp.float32(0.1))
+    x = rng.normal(size=(4, 1)).astype(np.float32)
+    state = process.condition(x, rng.normal(size=4).astype(np.float32), jnp.ones(4, bool))
+    query = np.linspace(-2, 2, 3, dtype=np.float32)[:, None]
+    n = 20_000
+    draws = np.asarray(jax.vmap(lambda key: process.sample(state, query, key))(jax.random.split(jax.random.key(0), n)))
+    mean, covariance = map(np.asarray, process.predict(state, query))
+    standard_error = np.sqrt(np.diag(covariance) / n)
+    assert (np.abs(draws.mean(0) - mean) < 4 * standard_error + 1e-4).all()
+    spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) * 2 / n)
+    assert (np.abs(np.cov(draws.T) - covariance) < 4 * spread + 1e-4).all()
+
+
+def matern_tasks(n: int, m: int, seed: int) -> sp.TaskSet:
+    """Tasks from a GP with mean 3 + 2x, std 1.5, lengthscale 0.8 and noise 0.3."""
+    rng = np.random.default_rng(seed)
+    xs, ys = [], []
+    for _ in range(n):
+        x = rng.uniform(-3, 3, (m, 1))
+        gram = 1.5**2 * sk.Matern(nu=2.5, length_scale=0.8)(x) + 0.3**2 * np.eye(m)
+        xs.append(x)
+        ys.append(3 + 2 * x[:, 0] + np.linalg.cholesky(gram) @ rng.normal(size=m))
+    return sp.TaskSet.from_arrays(xs, ys)
+
+
+def test_pooled_gp_recovers_the_parameters_that_made_the_tasks():
+    tasks = matern_tasks(40, 15, 0)
+    prior = PooledGP().fit(tasks, 0)
+    scaler, process = prior.standardizer, prior.process
+    smooth = process.kernel.parts[0]
+    # 600 points: log-parameters have standard errors of a few per cent; allow four of them.
+    np.testing.assert_allclose(smooth.lengthscale * scaler.x_std, 0.8, rtol=0.2)
+    np.testing.assert_allclose(smooth.std * scaler.y_std, 1.5, rtol=0.2)
+    np.testing.assert_allclose(process.noise_std * scaler.y_std, 0.3, rtol=0.2)
+    query = np.array([[-2.0], [0.0], [2.0]])
+    mean = scaler.unscale_y(np.asarray(process.mean(scaler.scale_x(query).astype(np.float32))))
+    np.testing.assert_allclose(mean, 3 + 2 * query[:, 0], atol=4 * 1.5 / np.sqrt(40))
+
+
+def test_pooled_gp_is_nearly_as_good_as_the_process_that_made_the_tasks():
+    prior = PooledGP().fit(matern_tasks(40, 15, 0), 0)
+    test = matern_tasks(60, 40, 1).context_target(6)
+    ours, truth = [], []
+    predictives = prior.condition_many(test.context, 0).predict([task.x for task in test.target])
+    for predictive, context, target in zip(predictives, test.context, test.target):
+        kernel = 1.5**2 * sk.Matern(nu=2.5, length_scale=0.8)
+        exact = GaussianProcessRegressor(kernel, alpha=0.3**2, optimizer=None)
+        exact.fit(context.x, context.y - 3 - 2 * context.x[:, 0])
+        mean, std = exact.predict(target.x, return_std=True)
+        truth.append(sp.Predictive(mean + 3 + 2 * target.x[:, 0], np.sqrt(std**2 + 0.3**2)).log_prob(target.y).mean())
+        ours.append(predictive.log_prob(target.y).mean())
+    gap = np.array(truth) - np.array(ours)
+    assert gap.mean() < 0.05 + 2 * gap.std() / np.sqrt(len(gap))
+
+
+def test_hierarchical_gp_learns_a_shared_curve_that_the_pooled_gp_cannot():
+    env = sp.environment("sinusoid")
+    test = env.meta_test.take(range(30))
+    errors = {}
+    for name in ("pooled-gp", "hierarchical-gp"):
+        prior = sp.learner(name).fit(env.meta_train, 0)
+        predictives = prior.condition_many(test.context, 0).predict([task.x for task in test.target])
+        errors[name] = np.array([np.sqrt(np.mean((p.mean - t.y) ** 2)) for p, t in zip(predictives, test.target)])
+    gain = errors["pooled-gp"] - errors["hierarchical-gp"]
+    assert gain.mean() > 4 * gain.std() / np.sqrt(len(gain))
+
+
+def test_many_tasks_are_fitted_on_a_subset_and_used_in_full():
+    tasks = matern_tasks(60, 6, 2)
+    config = PoolingConfig(deviation=("smooth",), most_tasks=20, centres=16)
+    process = PooledGP(config).fit(tasks, 0).process
+    assert isinstance(process.mean, BasisMean)
+    fewer = PooledGP(config).fit(tasks[:20], 0).process
+    # More tasks know the shared mean better.
+    x = np.linspace(-1, 1, 5, dtype=np.float32)[:, None]
+    assert process.kernel.parts[-1].diagonal(x).mean() < fewer.kernel.parts[-1].diagonal(x).mean()
+
+
+def test_vanilla_gp_finds_the_marginal_likelihood_of_scikit_learn():
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-2, 2, (12, 1))
+    train = sp.TaskSet.from_arrays([x, x], [np.sin(2 * x[:, 0]), np.sin(2 * x[:, 0]) + 1])
+    prior = sp.learner("vanilla-gp", steps=1000).fit(train, 0)
+    scaler = prior.standardizer
+    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=12)
+    kernel = sk.ConstantKernel(1.0, (1e-4, 1e4)) * sk.RBF(1.0, (1e-2, 1e2)) + sk.WhiteKernel(0.09, (1e-4, 1e2))
+    theirs = GaussianProcessRegressor(kernel, n_restarts_optimizer=5, random_state=0)
+    theirs.fit(scaler.scale_x(x), scaler.scale_y(y))
+    query = np.linspace(-2, 2, 9)[:, None]
+    mean, std = theirs.predict(scaler.scale_x(query), return_std=True)
+    ours = prior.condition(x, y, 0).predict(query)
+    np.testing.assert_allclose(ours.mean, scaler.unscale_y(mean), atol=0.02)
+    np.testing.assert_allclose(ours.std, std * scaler.y_std, rtol=0.05)
