@@ -40,7 +40,9 @@ def test_shared_evidence_is_the_dense_gaussian(problem):
         blocks, features, targets, _ = problem
         # w | y by the textbook formula of Bayesian linear regression.
         precision = np.eye(2) + sum(f.T @ np.linalg.solve(b, f) for b, f in zip(blocks, features))
-        mean = np.linalg.solve(precision, sum(f.T @ np.linalg.solve(b, t) for b, f, t in zip(blocks, features, targets)))
+        mean = np.linalg.solve(
+            precision, sum(f.T @ np.linalg.solve(b, t) for b, f, t in zip(blocks, features, targets))
+        )
         np.testing.assert_allclose(evidence.mean, mean, rtol=1e-9)
         np.testing.assert_allclose(evidence.spread @ evidence.spread.T, np.linalg.inv(precision), rtol=1e-9)
 

@@ -80,17 +80,13 @@ def assert_same(one: Any, other: Any) -> None:
     "config",
     [
         TrainingConfig(steps=30, learning_rate=0.05, chunk=11),
-        TrainingConfig(
-            steps=30, learning_rate=0.02, clip=0.01, schedule="cosine", weight_decay=0.1, chunk=30
-        ),
+        TrainingConfig(steps=30, learning_rate=0.02, clip=0.01, schedule="cosine", weight_decay=0.1, chunk=30),
     ],
 )
 def test_equals_a_plain_optax_loop(config: TrainingConfig) -> None:
     cosine = optax.cosine_decay_schedule(config.learning_rate, config.steps)
     rate = cosine if config.schedule == "cosine" else config.learning_rate
-    optimiser = optax.chain(
-        optax.clip_by_global_norm(config.clip), optax.adamw(rate, weight_decay=config.weight_decay)
-    )
+    optimiser = optax.chain(optax.clip_by_global_norm(config.clip), optax.adamw(rate, weight_decay=config.weight_decay))
     parameters = (line().weight, line().offset, line().shift)
     state = optimiser.init(parameters)
     losses = []
@@ -150,9 +146,7 @@ def test_new_numbers_do_not_compile_again() -> None:
 
     train(Partial(loss, jnp.zeros(4)), line(), TrainingConfig(steps=10, chunk=4), KEY)
     compiled = len(traces)
-    other = TrainingConfig(
-        steps=25, learning_rate=3e-3, clip=1.0, schedule="cosine", weight_decay=0.1, chunk=6
-    )
+    other = TrainingConfig(steps=25, learning_rate=3e-3, clip=1.0, schedule="cosine", weight_decay=0.1, chunk=6)
     _, history = train(Partial(loss, jnp.ones(4)), line(), other, jax.random.key(1))
     assert len(traces) == compiled
     assert history[0].loss > 4  # the new data were used all the same
@@ -175,9 +169,7 @@ def test_early_stopping_returns_the_best_model() -> None:
     assert len(losses) - 1 - best == 3  # stopped when the patience was over
     assert float(validate(model)) == losses[best]
     # Without patience validation only watches.
-    last, watched = train(
-        pull, start, TrainingConfig(steps=50, learning_rate=0.05, chunk=5), KEY, validate=validate
-    )
+    last, watched = train(pull, start, TrainingConfig(steps=50, learning_rate=0.05, chunk=5), KEY, validate=validate)
     assert float(validate(last)) == watched[-1].validation
     with pytest.raises(ValueError, match="patience needs a validate"):
         train(pull, start, config, KEY)
@@ -319,16 +311,12 @@ def test_another_run_cannot_use_a_checkpoint(tmp_path: Path) -> None:
         return str(caught.value)
 
     changed = TrainingConfig(steps=4, chunk=2, clip=math.inf, learning_rate=0.5)
-    assert "written with {'learning_rate': 0.001}, this run has {'learning_rate': 0.5}" in go_on(
-        config=changed
-    )
+    assert "written with {'learning_rate': 0.001}, this run has {'learning_rate': 0.5}" in go_on(config=changed)
     assert "another model, loss or key" in go_on(key=jax.random.key(8))
     assert "another model, loss or key" in go_on(model=eqx.tree_at(lambda m: m.weight, line(), jnp.ones(3)))
     assert "another model, loss or key" in go_on(model=eqx.tree_at(lambda m: m.activation, line(), jnp.sin))
     assert "another model, loss or key" in go_on(loss=Partial(loss.func, jnp.ones(3)))
-    assert "another model, loss or key" in go_on(
-        trainable=lambda leaf: eqx.is_inexact_array(leaf) and leaf.ndim
-    )
+    assert "another model, loss or key" in go_on(trainable=lambda leaf: eqx.is_inexact_array(leaf) and leaf.ndim)
     with pytest.raises(PriorFileError, match="it is a checkpoint, not a prior"):
         load_prior(path)
     path.write_bytes(path.read_bytes()[:-1])

@@ -1,9 +1,17 @@
-"""Scoreprior: learn a prior over functions from a few small regression datasets; predict a new one with honest error bars."""
+"""Learn a prior over functions from a few small regression datasets; predict a new one with honest error bars."""
 
 from scoreprior.environments import DataError, Environment, environment, environments
 from scoreprior.evaluation import evaluate, evaluate_oracle, summarise
+from scoreprior.interpolators import (
+    DeterministicInterpolator,
+    DropoutInterpolator,
+    EnsembleInterpolator,
+    GPInterpolator,
+)
 from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learner, methods
+from scoreprior.learners.mars import MARS
 from scoreprior.predictive import NoDistributionError, Predictive
+from scoreprior.serialization import PriorFileError, load_prior
 from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskError, TaskSet
 
 __version__ = "0.1.0"
@@ -11,13 +19,19 @@ __version__ = "0.1.0"
 __all__ = [
     "ContextTarget",
     "DataError",
+    "DeterministicInterpolator",
+    "DropoutInterpolator",
+    "EnsembleInterpolator",
     "Environment",
+    "GPInterpolator",
+    "MARS",
     "MetaLearner",
     "NoDistributionError",
     "Posterior",
     "Posteriors",
     "Predictive",
     "Prior",
+    "PriorFileError",
     "Standardizer",
     "Task",
     "TaskError",
@@ -27,6 +41,7 @@ __all__ = [
     "evaluate",
     "evaluate_oracle",
     "learner",
+    "load_prior",
     "methods",
     "summarise",
 ]

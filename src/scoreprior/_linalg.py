@@ -62,9 +62,12 @@ class SharedEvidence(NamedTuple):
 
 
 def shared_evidence(
-    blocks: Float[Array, "n m m"], features: Float[Array, "n m r"], y: Float[Array, "n m"], mask: Bool[Array, "n m"]
+    blocks: Float[Array, "n m m"],
+    features: Float[Array, "n m r"],
+    y: Float[Array, "n m"],
+    mask: Bool[Array, "n m"],
 ) -> SharedEvidence:
-    """Evidence of tasks that share the coefficients w; `blocks` are masked Gram matrices, the rest is 0 where masked."""
+    """Evidence of tasks that share w; `blocks` are masked Gram matrices, `features` and `y` are 0 where masked."""
     parts = _shared_parts(blocks, features, y)
     mean, factor = parts.mean, parts.precision_factor
     log_prob = (
@@ -79,9 +82,12 @@ def shared_evidence(
 
 @jax.custom_vjp
 def shared_log_prob(
-    blocks: Float[Array, "n m m"], features: Float[Array, "n m r"], y: Float[Array, "n m"], mask: Bool[Array, "n m"]
+    blocks: Float[Array, "n m m"],
+    features: Float[Array, "n m r"],
+    y: Float[Array, "n m"],
+    mask: Bool[Array, "n m"],
 ) -> Float[Array, ""]:
-    """`shared_evidence(...).log_prob` with the gradient in closed form: a tenth of the cost of going through the factors.
+    """`shared_evidence(...).log_prob` with its gradient in closed form, cheaper than going through the factors.
 
     With C = blockdiag(blocks) + features features^T and b = C^-1 y the gradient in C is (b b^T - C^-1) / 2.
     """
@@ -130,6 +136,4 @@ def _shared_parts(blocks: Array, features: Array, y: Array) -> _SharedParts:
     factor = cholesky(precision, 1e-12)
     mean = solve_cholesky(factor, jnp.einsum("nmr,nm->r", white, y))
     weights = jnp.einsum("nml,nl->nm", inverse, y) - white @ mean
-    return _SharedParts(
-        inverse, jnp.log(jnp.diagonal(factors, axis1=-2, axis2=-1)), white, factor, mean, weights
-    )
+    return _SharedParts(inverse, jnp.log(jnp.diagonal(factors, axis1=-2, axis2=-1)), white, factor, mean, weights)

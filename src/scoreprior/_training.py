@@ -195,9 +195,7 @@ def _advance(problem: Problem, run: Run, config: TrainingConfig, validate: Calla
 
 
 @eqx.filter_jit
-def _run_chunk(
-    problem: Problem, state: State, stop: Int[Array, ""]
-) -> tuple[State, dict[str, Array], Array, Array]:
+def _run_chunk(problem: Problem, state: State, stop: Int[Array, ""]) -> tuple[State, dict[str, Array], Array, Array]:
     """Steps to `stop` or to the first bad one: state, sums of loss and aux, whether bad, whether finite."""
 
     def more(carry: tuple) -> Bool[Array, ""]:
@@ -210,9 +208,7 @@ def _run_chunk(
     _, aux = jax.eval_shape(lambda: problem.loss(eqx.combine(state.arrays, problem.static), problem.key))
     zeros = {name: jnp.float32(0) for name in (*aux, "loss")}
     state, totals, bad = jax.lax.while_loop(more, one, (state, zeros, jnp.asarray(False)))
-    finite = [
-        jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(state.arrays, eqx.is_inexact_array))
-    ]
+    finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(state.arrays, eqx.is_inexact_array))]
     return state, totals, bad, jnp.stack(finite).all()
 
 

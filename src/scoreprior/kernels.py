@@ -69,7 +69,9 @@ class Wave(Kernel):
 
     def __call__(self, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
         phase = (x @ self.frequency)[:, None] - (z @ self.frequency)[None, :]
-        return self.std**2 * jnp.exp(-0.5 * squared_distances(x / self.lengthscale, z / self.lengthscale)) * jnp.cos(phase)
+        return (
+            self.std**2 * jnp.exp(-0.5 * squared_distances(x / self.lengthscale, z / self.lengthscale)) * jnp.cos(phase)
+        )
 
     def diagonal(self, x: Float[Array, "a d"]) -> Float[Array, " a"]:
         return jnp.broadcast_to(self.std**2, (len(x),))

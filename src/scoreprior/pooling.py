@@ -66,9 +66,7 @@ def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) 
         subset = jax.tree.map(lambda leaf: leaf[chosen], tasks)
     # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
     with jax.enable_x64(True):
-        starts = jax.vmap(lambda k: _start(k, centres.shape[1], config))(
-            jax.random.split(start_key, config.candidates)
-        )
+        starts = jax.vmap(lambda k: _start(k, centres.shape[1], config))(jax.random.split(start_key, config.candidates))
         parameters = _climb(_doubles(subset), jnp.asarray(centres), starts, config)
         process = _new_task_process(parameters, _doubles(tasks), jnp.asarray(centres), config)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), process)
@@ -78,9 +76,7 @@ def _doubles(tasks: PaddedTasks) -> PaddedTasks:
     return PaddedTasks(*(jnp.asarray(np.asarray(a), bool if a.dtype == bool else jnp.float64) for a in tasks))
 
 
-def _climb(
-    tasks: PaddedTasks, centres: Float[Array, "c d"], starts: Parameters, config: PoolingConfig
-) -> Parameters:
+def _climb(tasks: PaddedTasks, centres: Float[Array, "c d"], starts: Parameters, config: PoolingConfig) -> Parameters:
     """The most likely start, improved by L-BFGS; the line search makes single precision or a fixed rate moot."""
     _, restore = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
     candidates = np.asarray(jax.vmap(lambda start: ravel_pytree(start)[0])(starts))
@@ -115,8 +111,8 @@ def _start(key: PRNGKeyArray, dim: int, config: PoolingConfig) -> Parameters:
     keys = iter(jax.random.split(key, 12))
     scale = jnp.log(dim) / 2  # distances between standardised points grow with sqrt(d)
 
-    def around(centre: float, spread: float, shape: tuple[int, ...] = ()) -> Array:
-        return centre + spread * jax.random.normal(next(keys), shape, jnp.float64)
+    def around(centre: float | Array, spread: float) -> Array:
+        return centre + spread * jax.random.normal(next(keys), (), jnp.float64)
 
     parameters = {
         "noise": around(jnp.log(0.2), 0.5),
@@ -180,7 +176,11 @@ def _pieces(
     parameters: Parameters, tasks: PaddedTasks, centres: Float[Array, "c d"], config: PoolingConfig
 ) -> tuple[Array, Array, Array]:
     """Noisy Gram matrices of the deviations (n, m, m), features of g (n, m, c) and their root (c, c)."""
-    mean_kernel, deviation, noise = _mean_kernel(parameters, config), _deviation(parameters), _noise(parameters, config)
+    mean_kernel, deviation, noise = (
+        _mean_kernel(parameters, config),
+        _deviation(parameters),
+        _noise(parameters, config),
+    )
     eye = jnp.eye(tasks.x.shape[1])
     blocks = jax.vmap(lambda x, mask: mask_gram(deviation(x, x) + noise**2 * eye, mask))(tasks.x, tasks.mask)
     # Phi(x) = k_g(x, centres) R^-T with R R^T = k_g(centres, centres), so that Phi Phi^T ~ k_g.
@@ -196,6 +196,7 @@ def _loss(parameters: Parameters, tasks: PaddedTasks, centres: Float[Array, "c d
 
 
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss))
+
 
 @eqx.filter_jit
 def _new_task_process(

@@ -45,9 +45,7 @@ class GaussianProcess(eqx.Module):
         """log p(y | x) of one padded task."""
         return gaussian_log_prob(jnp.where(mask, y - self.mean(x), 0.0), self._factor(x, mask), mask)
 
-    def predict(
-        self, state: Conditioned, x: Float[Array, "q d"]
-    ) -> tuple[Float[Array, " q"], Float[Array, "q q"]]:
+    def predict(self, state: Conditioned, x: Float[Array, "q d"]) -> tuple[Float[Array, " q"], Float[Array, "q q"]]:
         """Posterior mean and covariance of the noise-free function at x."""
         cross, white = self._cross(state, x)
         return self.mean(x) + cross @ state.weights, self.kernel(x, x) - white.T @ white
@@ -68,9 +66,7 @@ class GaussianProcess(eqx.Module):
         factor = cholesky(covariance + floor * jnp.eye(len(x)))
         return mean + factor @ jax.random.normal(key, (len(x),))
 
-    def score(
-        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise_std: Float[Array, ""]
-    ) -> Float[Array, " k"]:
+    def score(self, f: Float[Array, " k"], x: Float[Array, "k d"], noise_std: Float[Array, ""]) -> Float[Array, " k"]:
         """Score of the marginal of f + noise_std * eps at x: -(K + noise_std^2 I)^-1 (f - mean)."""
         gram = self.kernel(x, x) + noise_std**2 * jnp.eye(len(x))
         return -solve_cholesky(cholesky(gram), f - self.mean(x))

@@ -146,9 +146,7 @@ def _parse_header(header: bytes, available: int) -> dict[str, Any]:
         raise TreeError(f"it has format version {info['version']}, this Scoreprior reads {VERSION}{hint}")
     if not {"checksum", "kind", "tree"} <= set(info):
         raise TreeError("its header is incomplete")
-    needed = max(
-        [entry["data_offsets"][1] for name, entry in outer.items() if name != "__metadata__"], default=0
-    )
+    needed = max([entry["data_offsets"][1] for name, entry in outer.items() if name != "__metadata__"], default=0)
     if needed > available:
         raise TreeError(f"it is cut short: {available} of {needed} bytes of its arrays are there")
     return info
@@ -172,9 +170,7 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, (np.ndarray, np.generic, jax.Array)):
         return _plain(value.tolist(), where)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: _plain(getattr(value, f.name), f"{where}.{f.name}") for f in dataclasses.fields(value)
-        }
+        return {f.name: _plain(getattr(value, f.name), f"{where}.{f.name}") for f in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):
         return [_plain(item, f"{where}.{i}") for i, item in enumerate(value)]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -183,9 +179,7 @@ def _plain(value: Any, where: str) -> Any:
         return {"float": str(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise TreeError(
-        f"{where} in its metadata is a {type(value).__name__}; give numbers, text, lists or dicts"
-    )
+    raise TreeError(f"{where} in its metadata is a {type(value).__name__}; give numbers, text, lists or dicts")
 
 
 def _unplain(value: Any) -> Any:

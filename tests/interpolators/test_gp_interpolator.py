@@ -27,9 +27,7 @@ def awkward_tasks() -> TaskSet:
     rng = np.random.default_rng(0)
     inputs = [rng.uniform(-1.5, 1.5, (size, 2)) for size in (12, 7, 3, 1, 9, 2)]
     inputs[5] = np.repeat(inputs[5], 4, axis=0)
-    tasks = [
-        Task(x, np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] + NOISE * rng.standard_normal(len(x))) for x in inputs
-    ]
+    tasks = [Task(x, np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] + NOISE * rng.standard_normal(len(x))) for x in inputs]
     tasks[4] = Task(tasks[4].x, np.full(9, 0.7))
     return TaskSet(tasks)
 
@@ -202,9 +200,7 @@ def test_pooled_mode_conditions_the_learned_process(monkeypatch, index):
     assert asked[0][:2] == (PADDED, config)
     task, query = TASKS[index], QUERY.astype(np.float64)
     slope = np.array([1.0, -0.5])
-    model = GaussianProcessRegressor(
-        ConstantKernel(0.64) * Matern([0.7, 1.5], nu=1.5), alpha=NOISE**2, optimizer=None
-    )
+    model = GaussianProcessRegressor(ConstantKernel(0.64) * Matern([0.7, 1.5], nu=1.5), alpha=NOISE**2, optimizer=None)
     deviation, cov = model.fit(task.x, task.y - 0.3 - task.x @ slope).predict(query, return_cov=True)
     assert_moments(draws(fitted)[index, :, :5], 0.3 + query @ slope + deviation, cov, jitter=3e-5)
 
@@ -217,6 +213,9 @@ def test_the_learned_process_fits_awkward_tasks():
     assert np.all(residuals(fitted) < 2 * float(fitted.process.noise_std))
 
 
-def test_unknown_modes_are_refused():
-    with pytest.raises(ValueError, match="pooled"):
-        GPInterpolator(mode="exact")
+@pytest.mark.parametrize(
+    ("field", "value"), [("mode", "exact"), ("noise_std", 0.0), ("lengthscales", ()), ("lengthscales", (0.0,))]
+)
+def test_impossible_settings_are_refused(field, value):
+    with pytest.raises(ValueError, match=field):
+        GPInterpolator(**{field: value})

@@ -24,11 +24,11 @@ from scoreprior.interpolators._base import folds, task_keys
 from scoreprior.interpolators._mlp import MLP, _batches, dropout_factors
 from scoreprior.tasks import PaddedTasks, Task, TaskSet
 
-# Batches of 8 hold a whole task; of 4, tasks run out of points at different steps of an epoch.
+# Tasks of 1 to 8 points: the smaller ones run out of them before an epoch ends.
 INTERPOLATORS = {
     "dropout": DropoutInterpolator(learning_rate=1e-2, batch_size=4, dropout=0.1),
-    "ensemble": EnsembleInterpolator(learning_rate=1e-2, batch_size=8, members=3),
-    "deterministic": DeterministicInterpolator(learning_rate=1e-2, batch_size=8),
+    "ensemble": EnsembleInterpolator(learning_rate=1e-2, batch_size=6, members=3),
+    "deterministic": DeterministicInterpolator(learning_rate=1e-2, batch_size=6),
 }
 
 
@@ -79,7 +79,7 @@ def test_training_equals_a_plain_loop_over_the_task_alone():
 
     @jax.jit
     def loop(key):
-        # A batch holds the whole task, so there is no order of points: 100 full-gradient steps of AdamW.
+        # A batch of 6 holds this whole task, so there is no order of points: 100 full-gradient steps of AdamW.
         optimiser = optax.adamw(1e-2, weight_decay=1e-2)
         network = MLP.init(1, (32, 32, 32), jax.random.split(key)[0])
 
@@ -133,9 +133,7 @@ def test_the_network_with_dropped_units_equals_numpy():
 
 @pytest.mark.parametrize("rate", [0.1, 0.8])
 def test_dropout_keeps_the_mean(rate):
-    factors = np.asarray(
-        dropout_factors(jax.random.uniform(jax.random.key(2), (100_000,)), jnp.float32(rate))
-    )
+    factors = np.asarray(dropout_factors(jax.random.uniform(jax.random.key(2), (100_000,)), jnp.float32(rate)))
     np.testing.assert_allclose(np.unique(factors), [0, 1 / (1 - rate)], rtol=1e-6)
     assert factors.mean() == pytest.approx(1.0, abs=5 * np.sqrt(rate / (1 - rate) / len(factors)))
 
@@ -180,9 +178,7 @@ def test_a_dropout_draw_is_one_network_for_all_points(fitted):
 
 def test_ensemble_draws_are_the_members(fitted):
     values = draws(fitted["ensemble"])[..., :9]
-    members = np.asarray(
-        jax.jit(jax.vmap(jax.vmap(lambda network: network(QUERY))))(fitted["ensemble"].states)
-    )
+    members = np.asarray(jax.jit(jax.vmap(jax.vmap(lambda network: network(QUERY))))(fitted["ensemble"].states))
     assert members.shape == (len(TASKS), 3, 9)
     distance = np.abs(values[:, :, None] - members[:, None]).max(-1)
     assert distance.min(-1).max() < 1e-5
@@ -225,11 +221,25 @@ def test_heldout_crps_is_the_closed_form_of_a_coin(level):
             expected.append(np.mean(0.5 * (np.abs(y - level) + np.abs(y + level)) - 0.5 * level))
     # |f - y| varies by at most 2 level; the four scored tasks are independent.
     tolerance = 5 * level / np.sqrt(count * 4) + 1e-5
-    assert heldout_crps(CoinInterpolator(level), PADDED, 5, count) == pytest.approx(
-        np.mean(expected), abs=tolerance
-    )
+    assert heldout_crps(CoinInterpolator(level), PADDED, 5, count) == pytest.approx(np.mean(expected), abs=tolerance)
 
 
 def test_tuning_finds_the_better_configuration():
     assert tune(CoinInterpolator(), PADDED, 0, trials=1) == CoinInterpolator(9.0)
     assert tune(CoinInterpolator(), PADDED, 0, trials=12) == CoinInterpolator(0.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "field", "value"),
+    [
+        (DropoutInterpolator, "dropout", 1.0),
+        (DropoutInterpolator, "learning_rate", 0.0),
+        (EnsembleInterpolator, "members", 0),
+        (EnsembleInterpolator, "batch_size", 0),
+        (DeterministicInterpolator, "epochs", 0),
+        (DeterministicInterpolator, "weight_decay", -1.0),
+    ],
+)
+def test_impossible_settings_are_refused(config, field, value):
+    with pytest.raises(ValueError, match=field):
+        config(**{field: value})

@@ -61,9 +61,13 @@ def test_conditioning_equals_scikit_learn():
     ours_mean, ours_covariance = process.predict(state, query.astype(np.float32))
     np.testing.assert_allclose(ours_mean, mean, atol=1e-3)
     np.testing.assert_allclose(ours_covariance, covariance, atol=1e-3)
-    np.testing.assert_allclose(process.predict_marginals(state, query.astype(np.float32))[1], np.diag(covariance), atol=1e-3)
     np.testing.assert_allclose(
-        process.log_likelihood(padded_x, padded_y, jnp.arange(10) < 7), theirs.log_marginal_likelihood_value_, rtol=1e-3
+        process.predict_marginals(state, query.astype(np.float32))[1], np.diag(covariance), atol=1e-3
+    )
+    np.testing.assert_allclose(
+        process.log_likelihood(padded_x, padded_y, jnp.arange(10) < 7),
+        theirs.log_marginal_likelihood_value_,
+        rtol=1e-3,
     )
 
 
@@ -71,7 +75,9 @@ def test_score_is_the_gradient_of_the_log_density():
     rng = np.random.default_rng(3)
     x, f = rng.normal(size=(6, 1)), rng.normal(size=6)
     process = GaussianProcess(
-        LinearMean(jnp.float32(0.5), jnp.array([2.0])), Matern(jnp.float32(1.3), jnp.array([0.7]), 1.5), jnp.float32(0.1)
+        LinearMean(jnp.float32(0.5), jnp.array([2.0])),
+        Matern(jnp.float32(1.3), jnp.array([0.7]), 1.5),
+        jnp.float32(0.1),
     )
     gram = 1.3**2 * sk.Matern(nu=1.5, length_scale=0.7)(x) + 0.2**2 * np.eye(6)
     expected = -np.linalg.solve(gram, f - 0.5 - 2 * x[:, 0])

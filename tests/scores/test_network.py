@@ -1,5 +1,7 @@
 """The score network: its symmetries, its variants, and the structured trace of its Jacobian."""
 
+from functools import lru_cache
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,9 +14,10 @@ from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 VARIANTS = ["tokens", "inputs-as-keys", "separate-embeddings"]
 
 
+@lru_cache
 def _network(dim: int = 2, seed: int = 0, **settings) -> ScoreNetwork:
     config = NetworkConfig(**({"embedding": 8, "heads": 2, "key_size": 4} | settings))
-    return eqx.filter_jit(ScoreNetwork)(dim, config, jax.random.key(seed))
+    return ScoreNetwork(dim, config, jax.random.key(seed))
 
 
 def _arguments(k: int, dim: int = 2, noisy: bool = False, seed: int = 1) -> tuple:
@@ -33,7 +36,7 @@ def test_permuting_the_points_permutes_the_score(attention, noisy):
     assert not np.allclose(permuted, plain, rtol=1e-3)
 
 
-@pytest.mark.parametrize("k", [1, 2, 5, 33])
+@pytest.mark.parametrize("k", [1, 33])
 def test_any_number_of_points(k):
     score = eqx.filter_jit(_network())(*_arguments(k))
     assert score.shape == (k,)
@@ -41,7 +44,7 @@ def test_any_number_of_points(k):
 
 
 def test_points_see_each_other():
-    jacobian = eqx.filter_jit(jax.jacfwd(_network()))(*_arguments(5))
+    jacobian = eqx.filter_jit(lambda n, *a: jax.jacfwd(n)(*a))(_network(), *_arguments(5))
     assert (np.abs(jacobian) > 1e-6).all()
 
 
@@ -70,8 +73,12 @@ def test_noise_level_matters_and_is_required():
 
 @pytest.mark.parametrize(
     ("attention", "blocks", "noisy"),
-    [(name, blocks, False) for name in VARIANTS for blocks in (1, 2)]
-    + [("tokens", 3, True), ("inputs-as-keys", 3, False)],
+    [
+        ("tokens", 1, False),
+        *((name, 2, False) for name in VARIANTS),
+        ("tokens", 3, True),
+        pytest.param("inputs-as-keys", 3, True, marks=pytest.mark.slow),
+    ],
 )
 def test_structured_divergence_is_the_trace_of_the_jacobian(attention, blocks, noisy):
     network = _network(attention=attention, blocks=blocks, noise_conditional=noisy)
@@ -84,6 +91,7 @@ def test_structured_divergence_is_the_trace_of_the_jacobian(attention, blocks, n
     assert float(divergence) == pytest.approx(float(jnp.trace(jacobian)), abs=tolerance)
 
 
+@pytest.mark.slow
 def test_structured_divergence_has_the_gradient_of_the_trace():
     network = _network()
     f, x = _arguments(5)
@@ -98,7 +106,7 @@ def test_batching_over_measurement_sets_is_the_loop_over_them():
     f, x = _arguments(18)
     f, x = f.reshape(3, 6), x.reshape(3, 6, 2)
     one = eqx.filter_jit(network)
-    batched = eqx.filter_jit(jax.vmap(network))(f, x)
+    batched = eqx.filter_jit(eqx.filter_vmap(network))(f, x)
     np.testing.assert_allclose(batched, np.stack([one(*pair) for pair in zip(f, x)]), rtol=1e-4, atol=1e-5)
 
 
@@ -106,7 +114,7 @@ def test_attention_weights_start_with_variance_two_over_fan_in():
     network = _network(embedding=64, heads=8, key_size=32)
     for layer in (network.blocks[0].attention.projections, network.blocks[0].attention.out):
         inputs, size = len(layer.matrix), layer.weight.size
-        # A truncated normal has lighter tails than a normal: 2 / size bounds the variance of its sample variance.
+        # Lighter tails than a normal's: 2 / size bounds the relative variance of the sample variance.
         assert np.var(layer.weight) == pytest.approx(2.0 / inputs, rel=4 * np.sqrt(2 / size))
     hidden = network.blocks[0].hidden
     assert np.var(hidden.weight) == pytest.approx(1.0 / 64, rel=4 * np.sqrt(2 / hidden.weight.size))

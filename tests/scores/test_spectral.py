@@ -1,5 +1,7 @@
 """Spectral normalisation against NumPy's singular values and finite differences."""
 
+from functools import lru_cache
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,9 +14,10 @@ from scoreprior.scores.attention import Linear
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 
 
+@lru_cache
 def _network(seed: int = 0, **settings) -> ScoreNetwork:
-    small = {"embedding": 8, "heads": 2, "key_size": 4} | settings
-    return eqx.filter_jit(ScoreNetwork)(1, NetworkConfig(**small), jax.random.key(seed))
+    small = {"embedding": 8, "heads": 2, "key_size": 4, "blocks": 1} | settings
+    return ScoreNetwork(1, NetworkConfig(**small), jax.random.key(seed))
 
 
 def _svd_norms(layer: Linear) -> np.ndarray:
@@ -24,8 +27,8 @@ def _svd_norms(layer: Linear) -> np.ndarray:
 def test_power_iteration_converges_to_the_singular_value():
     network = _network()
     iterate = eqx.filter_jit(lambda n: jax.lax.fori_loop(0, 300, lambda _, m: spectral.power_iterate(m), n))
-    # The embedding (two singular values), three projections in a stack, output and two position-wise layers per block.
-    assert len(spectral.normalisable(network)) == 1 + 2 * 4
+    # The embedding; and per block a stack of three projections, the output and two position-wise layers.
+    assert len(spectral.normalisable(network)) == 1 + 4
     for layer in spectral.normalisable(iterate(network)):
         np.testing.assert_allclose(spectral.norms(layer), _svd_norms(layer), rtol=1e-4)
 
@@ -44,7 +47,7 @@ def test_power_iteration_leaves_the_function_alone():
     assert not np.allclose(moved.embed_values.singular, network.embed_values.singular)
 
 
-@pytest.mark.parametrize("multiplier", [1.0, 0.7, 3.0])
+@pytest.mark.parametrize("multiplier", [1.0, 0.7])
 def test_finalised_weights_meet_the_bound_to_float_precision(multiplier):
     network = _network(multiplier=multiplier)
     network = jax.tree.map(lambda leaf: leaf * 0.01, network)  # also small weights are divided by their norm
@@ -57,9 +60,7 @@ def test_finalised_weights_meet_the_bound_to_float_precision(multiplier):
 
 def test_normalising_twice_is_normalising_once():
     once = eqx.filter_jit(spectral.finalise)(_network())
-    for first, second in zip(
-        jax.tree.leaves(once), jax.tree.leaves(eqx.filter_jit(spectral.normalise)(once))
-    ):
+    for first, second in zip(jax.tree.leaves(once), jax.tree.leaves(eqx.filter_jit(spectral.normalise)(once))):
         np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-7)
 
 
@@ -80,34 +81,34 @@ def test_no_normalisation_is_the_identity():
 def test_gradient_in_the_weights_against_finite_differences():
     """sigma = u^T W^T v with u, v held constant equals ||W|| to second order at convergence."""
     with jax.enable_x64(True):
-        layer = Linear(5, 3, key=jax.random.key(0), stack=2)
-        layer = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), layer)
+        layer = Linear(5, 3, stack=2)
+        weight = np.random.default_rng(0).normal(size=(5, 6))
+        layer = eqx.tree_at(lambda node: node.weight, layer, jnp.asarray(weight))
         singular = jnp.linalg.svd(jnp.moveaxis(spectral.stacked(layer), 1, 0), full_matrices=False)[2][:, 0]
         layer = eqx.tree_at(lambda node: node.singular, layer, singular)
-        target = jax.random.normal(jax.random.key(1), layer.weight.shape, jnp.float64)
+        target = np.random.default_rng(1).normal(size=(5, 6))
 
         def objective(weight):
             moved = eqx.tree_at(lambda node: node.weight, layer, weight)
-            factor = jnp.repeat(1 / spectral.norms(moved), 3)
-            return jnp.sum(jnp.sin(weight * factor) * target)
+            return jnp.sum(jnp.sin(weight / jnp.repeat(spectral.norms(moved), 3)) * target)
 
         def exact(weight):
-            sigma = np.linalg.norm(np.moveaxis(np.asarray(weight).reshape(5, 2, 3), 1, 0), 2, axis=(1, 2))
-            return float(jnp.sum(jnp.sin(weight / jnp.repeat(sigma, 3)) * target))
+            sigma = np.linalg.norm(np.moveaxis(weight.reshape(5, 2, 3), 1, 0), 2, axis=(1, 2))
+            return np.sum(np.sin(weight / np.repeat(sigma, 3)) * target)
 
         assert not layer.transposed
         gradient, step = np.asarray(jax.grad(objective)(layer.weight)), 1e-6
         for index in np.ndindex(*gradient.shape):
-            difference = exact(layer.weight.at[index].add(step)) - exact(layer.weight.at[index].add(-step))
+            bump = np.zeros((5, 6))
+            bump[index] = step
+            difference = exact(weight + bump) - exact(weight - bump)
             assert gradient[index] == pytest.approx(difference / (2 * step), rel=1e-6, abs=1e-8)
 
 
 def test_the_optimiser_never_sees_the_state():
     network = _network()
     params, rest = eqx.partition(network, spectral.trainable(network))
-    assert all(
-        layer.singular is None for layer in jax.tree.leaves(params, is_leaf=_is_linear) if _is_linear(layer)
-    )
+    assert all(layer.singular is None for layer in jax.tree.leaves(params, is_leaf=_is_linear) if _is_linear(layer))
     assert params.multiplier is None
     assert all(layer.singular is not None for layer in spectral.normalisable(eqx.combine(params, rest)))
     counted = sum(leaf.size for leaf in jax.tree.leaves(params))

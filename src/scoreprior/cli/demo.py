@@ -16,7 +16,12 @@ from scoreprior.learners import Prior, learner
 
 # Ours, then what it has to beat.
 METHODS = ("hierarchical-gp", "vanilla-gp", "last-value")
-COLUMNS = {"rmse": "RMSE", "pooled_calibration_error": "calibration", "nll": "NLL", "pooled_coverage90": "90% coverage"}
+COLUMNS = {
+    "rmse": "RMSE",
+    "pooled_calibration_error": "calibration",
+    "nll": "NLL",
+    "pooled_coverage90": "90% coverage",
+}
 
 
 def run_demo(console: Console, out: Path, *, seed: int, progress: bool) -> None:

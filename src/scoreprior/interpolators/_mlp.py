@@ -1,4 +1,7 @@
-"""Small networks and their training: one per task, all tasks in one batch."""
+"""Small networks and their training: one per task, all tasks in one batch.
+
+The loop is not the package's general one: every task has its own optimiser and its own length of an epoch.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,12 @@ class NetworkConfig:
     epochs: int = 100
     hidden: tuple[int, ...] = (32, 32, 32)
 
+    def __post_init__(self) -> None:
+        if not (self.learning_rate > 0 and self.weight_decay >= 0 and self.batch_size >= 1 and self.epochs >= 1):
+            raise ValueError(
+                "learning_rate must be positive, weight_decay not negative, batch_size and epochs at least 1."
+            )
+
 
 class MLP(eqx.Module):
     """A fully connected network R^d -> R with leaky ReLU activations."""
@@ -46,9 +55,7 @@ class MLP(eqx.Module):
             tuple(jnp.zeros(fan_out) for _, fan_out in shapes),
         )
 
-    def __call__(
-        self, x: Float[Array, "k d"], keep: Float[Array, "#k u"] | None = None
-    ) -> Float[Array, " k"]:
+    def __call__(self, x: Float[Array, "k d"], keep: Float[Array, "#k u"] | None = None) -> Float[Array, " k"]:
         """The outputs at x; `keep` multiplies the hidden units of all layers, u in total."""
         start = 0
         for weight, bias in zip(self.weights[:-1], self.biases[:-1]):

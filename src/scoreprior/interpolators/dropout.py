@@ -20,6 +20,11 @@ class DropoutInterpolator(NetworkConfig):
 
     dropout: float = field(default=0.1, metadata={"grid": (0.1, 0.25, 0.5, 0.7, 0.8)})
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is a probability below 1, not {self.dropout}.")
+
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedDropout:
         """Train a network on every task; takes seconds and shows no progress."""
         networks = train(tasks, self, self.dropout, task_keys(key, len(tasks.mask)))

@@ -20,6 +20,11 @@ class EnsembleInterpolator(NetworkConfig):
 
     members: int = field(default=10, metadata={"grid": (5, 10, 20)})
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.members < 1:
+            raise ValueError(f"members must be at least 1, not {self.members}.")
+
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedEnsemble:
         """Train all members on every task; takes seconds and shows no progress."""
         # Member by member: 20 n networks side by side leave the cache and are no faster.

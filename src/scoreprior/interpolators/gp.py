@@ -44,6 +44,8 @@ class GPInterpolator:
     def __post_init__(self) -> None:
         if self.mode not in ("pooled", "paper"):
             raise ValueError(f'A GP interpolator has mode "pooled" or "paper", not {self.mode!r}.')
+        if not (self.noise_std > 0 and self.lengthscales and min(self.lengthscales) > 0):
+            raise ValueError("noise_std and every candidate of lengthscales (at least one) must be positive.")
 
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedGP:
         """Choose one process for all tasks and condition it on each; takes seconds and shows no progress."""
@@ -88,11 +90,13 @@ def cross_validate(
     Each term is log p(y) - log p(y_rest): zero for the empty folds of tasks with fewer points than folds.
     """
     held = jax.vmap(lambda mask, key: folds(mask, key, count))(tasks.mask, keys)
+    # Kept points: all of them, then all but one fold.
+    kept = jnp.concatenate([tasks.mask[:, None], tasks.mask[:, None] & ~held], axis=1)
 
     def score(lengthscale: Float[Array, ""]) -> Float[Array, ""]:
-        likelihood = matern_process(lengthscale, noise_std).log_likelihood
-        rest = jax.vmap(lambda x, y, mask, held: jax.vmap(lambda fold: likelihood(x, y, mask & ~fold))(held))
-        return jnp.mean(jnp.sum(jax.vmap(likelihood)(*tasks)[:, None] - rest(*tasks, held), axis=1))
+        likelihood = jax.vmap(matern_process(lengthscale, noise_std).log_likelihood, in_axes=(None, None, 0))
+        values = jax.vmap(likelihood)(tasks.x, tasks.y, kept)
+        return jnp.mean(jnp.sum(values[:, :1] - values[:, 1:], axis=1))
 
     return jax.lax.map(score, lengthscales)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -15,12 +16,20 @@ _REGISTRY: dict[str, tuple[str, str, str]] = {
     "newest-lag": ("naive", "NewestLag", "the newest lag, where inputs are lags of the target"),
     "ridge": ("naive", "Ridge", "linear regression shrunk towards the pooled one"),
     "vanilla-gp": ("gaussian_process", "VanillaGP", "RBF Gaussian process fitted to each task alone"),
-    "pooled-gp": ("gaussian_process", "PooledGP", "one Gaussian process for all tasks, linear mean, ARD Matern"),
+    "pooled-gp": (
+        "gaussian_process",
+        "PooledGP",
+        "one Gaussian process for all tasks, linear mean, ARD Matern",
+    ),
     "hierarchical-gp": (
         "gaussian_process",
         "PooledGP.hierarchical",
         "one Gaussian process for all tasks, shared smooth mean, additive deviations",
     ),
+    "mars-gp": ("mars", "MARS", "learned score anchored to the hierarchical process, fSVGD; GP interpolation"),
+    "mars-bnn": ("mars", "MARS.dropout", "the same with MC-dropout interpolation"),
+    "mars-gp-paper": ("mars", "MARS.paper", "MARS-GP in the paper's configuration; slow"),
+    "mars-bnn-paper": ("mars", "MARS.paper_bnn", "MARS-BNN in the paper's configuration; slow"),
 }
 
 
@@ -37,7 +46,7 @@ def learner(name: str, **overrides: Any) -> MetaLearner:
     build: Callable[..., Any] = import_module(f"scoreprior.learners.{module}")  # type: ignore[assignment]
     for attribute in path.split("."):
         build = getattr(build, attribute)
-    return build(**overrides)
+    return replace(build(), **overrides)
 
 
 __all__ = ["MetaLearner", "Posterior", "Posteriors", "Prior", "learner", "methods"]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from os import PathLike
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
@@ -22,7 +24,7 @@ from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskError, TaskSet
 
 
 class Mixture(NamedTuple):
-    """A predictive in standardised units: locs (L, q), scales (L, q) or None, joint function draws (S, q) or None."""
+    """A predictive in standardised units: locs (L, q), scales (L, q) or None, joint draws of f (S, q) or None."""
 
     locs: Float[Array, "L q"]
     scales: Float[Array, "L q"] | None = None
@@ -68,6 +70,13 @@ class Prior(eqx.Module):
         batch = self.standardizer.apply(tasks).padded(bucket(int(tasks.sizes.max())))
         keys = jax.random.split(as_key(key), len(tasks))
         return Posteriors(self, _infer_many(_bare(self), batch, keys), len(tasks))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the prior to a file that `load_prior` reads; the file appears whole or not at all."""
+        # Reading a file needs to know every prior, so that module imports this one.
+        from scoreprior.serialization import save_prior
+
+        save_prior(self, path)
 
     @property
     def dim(self) -> int:
@@ -118,10 +127,10 @@ class Posteriors(Sequence[Posterior]):
         padded = np.zeros((self._n, bucket(max(map(len, queries))), self.prior.dim), np.float32)
         for row, query in zip(padded, queries):
             row[: len(query)] = scaler.scale_x(query)
-        mixtures = jax.tree.map(np.asarray, _evaluate_many(_bare(self.prior), self.state, padded))
+        mixtures = jax.tree.map(np.asarray, _evaluate_many(_bare(self.prior), self.state, jnp.asarray(padded)))
         predictives = []
         for i, query in enumerate(queries):
-            one = jax.tree.map(lambda leaf, i=i, q=len(query): leaf[i, :, :q], mixtures)
+            one = [None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures]
             predictives.append(Predictive(*one).affine(scaler.y_std, scaler.y_mean))
         return predictives
 

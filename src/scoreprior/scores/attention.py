@@ -1,32 +1,43 @@
 """Linear layers, multi-head self-attention and the residual block of the score network.
 
-Besides the forward pass every layer knows how k tangents, one per function value, pass through it. Before the first
-attention tangent j lives on token j alone, and of the last block's output only token j of tangent j is asked for, so
-the trace of the network's Jacobian costs far less than k forward-mode passes.
+Besides the forward pass every layer knows how k tangents, one per function value, pass through it. Before
+the first attention tangent j lives on token j alone, and of the last block's output only token j of tangent j
+is asked for, so the trace of the network's Jacobian costs far less than k forward-mode passes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 if TYPE_CHECKING:
     from scoreprior.scores.network import NetworkConfig
 
+T = TypeVar("T")
 _TRUNCATED_STD = 0.87962566103423978
 """Standard deviation of a unit normal truncated to [-2, 2]."""
+
+
+@eqx.filter_jit
+def randomise(tree: T, key: PRNGKeyArray) -> T:
+    """Every leaf times unit-variance truncated normals; one draw, as a draw per leaf is slow to compile."""
+    leaves, structure = jax.tree.flatten(tree)
+    noise = jax.random.truncated_normal(key, -2.0, 2.0, (sum(leaf.size for leaf in leaves),)) / _TRUNCATED_STD
+    parts = jnp.split(noise, np.cumsum([leaf.size for leaf in leaves])[:-1])
+    return jax.tree.unflatten(structure, [leaf * part.reshape(leaf.shape) for leaf, part in zip(leaves, parts)])
 
 
 class Linear(eqx.Module):
     """x W + b, for p matrices W (in, out) side by side where `stack` = p > 1.
 
-    The weight is stored with its narrow side first, as W or as W^T: the gradient's matrix product then transposes
-    the narrow one of its two long operands. `singular` (p, out) approximates the leading left singular vectors of
-    the maps W^T; it is state of `spectral`, None where a layer is never normalised, and not read here.
+    The weight is stored with its narrow side first, as W or as W^T: the gradient's matrix product then
+    transposes the narrow one of its two long operands. `singular` (p, out) holds directions along the leading
+    left singular vectors of the maps W^T; it is state of `spectral`, None where a layer is never normalised.
     """
 
     weight: Float[Array, "narrow wide"]
@@ -34,25 +45,13 @@ class Linear(eqx.Module):
     singular: Float[Array, "p out"] | None
     transposed: bool = eqx.field(static=True)
 
-    def __init__(
-        self,
-        inputs: int,
-        outputs: int,
-        *,
-        key: PRNGKeyArray,
-        scale: float = 1.0,
-        stack: int = 1,
-        normalisable: bool = True,
-    ):
-        weight_key, singular_key = jax.random.split(key)
-        std = (scale / max(1, inputs)) ** 0.5 / _TRUNCATED_STD
-        weight = std * jax.random.truncated_normal(weight_key, -2.0, 2.0, (inputs, stack * outputs))
+    def __init__(self, inputs: int, outputs: int, *, scale: float = 1.0, stack: int = 1, normalisable: bool = True):
+        """Leaves hold the standard deviations sqrt(scale / in) of their initial values; `randomise` draws."""
         self.transposed = inputs > stack * outputs
-        self.weight = weight.T if self.transposed else weight
-        self.bias = jnp.zeros(stack * outputs)
-        direction = jax.random.normal(singular_key, (stack, outputs))
-        unit = direction / jnp.linalg.norm(direction, axis=-1, keepdims=True)
-        self.singular = unit if normalisable else None
+        shape = (stack * outputs, inputs) if self.transposed else (inputs, stack * outputs)
+        self.weight = np.full(shape, (scale / inputs) ** 0.5, np.float32)  # type: ignore[assignment]
+        self.bias = np.zeros(stack * outputs, np.float32)  # type: ignore[assignment]
+        self.singular = np.ones((stack, outputs), np.float32) if normalisable else None  # type: ignore[assignment]
 
     def __call__(self, x: Float[Array, "*k in"]) -> Float[Array, "*k p*out"]:
         """The p results side by side, from one matrix product."""
@@ -79,40 +78,31 @@ class AttentionTrace(eqx.Module):
 
 
 class Attention(eqx.Module):
-    """Multi-head attention softmax(Q K^T / sqrt(c)) V W_o; queries and keys may be read from other tokens than values."""
+    """softmax(Q K^T / sqrt(c)) V W_o over several heads; Q and K may be read from other tokens than V."""
 
     projections: Linear
     out: Linear
     heads: int = eqx.field(static=True)
 
-    def __init__(self, config: NetworkConfig, key: PRNGKeyArray):
-        inner = config.heads * config.key_size
-        first, second = jax.random.split(key)
-        scale = config.attention_init_scale
-        self.projections = Linear(config.embedding, inner, key=first, scale=scale, stack=3)
-        self.out = Linear(inner, config.embedding, key=second, scale=scale)
+    def __init__(self, config: NetworkConfig):
+        inner, scale = config.heads * config.key_size, config.attention_init_scale
+        self.projections = Linear(config.embedding, inner, scale=scale, stack=3)
+        self.out = Linear(inner, config.embedding, scale=scale)
         self.heads = config.heads
 
     def __call__(
         self, tokens: Float[Array, "k e"], addresses: Float[Array, "k e"] | None
     ) -> tuple[Float[Array, "k e"], AttentionTrace]:
         """Attend: queries and keys from `addresses` (from `tokens` if None), values from `tokens`."""
-        if addresses is None:
-            projected = self.projections(tokens)
-        else:
-            projected = self._address(tokens, addresses)
+        projected = self.projections(tokens) if addresses is None else self._address(tokens, addresses)
         # Split, unlike slices, has a cheap transpose: one concatenation instead of three padded sums.
-        query, key, value = (
-            part.reshape(len(tokens), self.heads, -1) for part in jnp.split(projected, 3, axis=1)
-        )
+        query, key, value = (part.reshape(len(tokens), self.heads, -1) for part in jnp.split(projected, 3, axis=1))
         logits = jnp.einsum("ihc,jhc->hij", query * query.shape[-1] ** -0.5, key)
         weights = jax.nn.softmax(logits)
         output = jnp.einsum("hij,jhc->ihc", weights, value)
         return self.out(output.reshape(len(tokens), -1)), AttentionTrace(query, key, value, output, weights)
 
-    def spread(
-        self, trace: AttentionTrace, direction: Float[Array, " e"], addressed: bool
-    ) -> Float[Array, "k k e"]:
+    def spread(self, trace: AttentionTrace, direction: Float[Array, " e"], addressed: bool) -> Float[Array, "k k e"]:
         """Tangents (j, i, e) of the output's token i when token j, and no other, moves along `direction`.
 
         With a = q dk, c = k dq (both over sqrt(c)) and d the move: token j changes as a key and value by
@@ -135,9 +125,7 @@ class Attention(eqx.Module):
         own = jnp.einsum("him,mhc->ihc", p, as_query[..., None] * value) - mean[..., None] * trace.output
         return spread + _on_diagonal(self.out.linear(own.reshape(len(own), -1)))
 
-    def carry(
-        self, trace: AttentionTrace, tangents: Float[Array, "k k e"], addressed: bool
-    ) -> Float[Array, "k k e"]:
+    def carry(self, trace: AttentionTrace, tangents: Float[Array, "k k e"], addressed: bool) -> Float[Array, "k k e"]:
         """Tangents of the output for tangents (j, i, e) of the tokens."""
         moved = self._heads(self.projections.linear(tangents), 3)
         change = jnp.einsum("him,jmhc->jihc", trace.weights, moved[:, :, 2])
@@ -145,14 +133,10 @@ class Attention(eqx.Module):
             scale = trace.query.shape[-1] ** -0.5
             logits = jnp.einsum("jihc,mhc->jhim", moved[:, :, 0], trace.key)
             logits = (logits + jnp.einsum("ihc,jmhc->jhim", trace.query, moved[:, :, 1])) * scale
-            change = change + jnp.einsum(
-                "jhim,mhc->jihc", _softmax_tangent(trace.weights, logits), trace.value
-            )
+            change = change + jnp.einsum("jhim,mhc->jihc", _softmax_tangent(trace.weights, logits), trace.value)
         return self.out.linear(change.reshape(*tangents.shape[:2], -1))
 
-    def gather(
-        self, trace: AttentionTrace, tangents: Float[Array, "k k e"], addressed: bool
-    ) -> Float[Array, "k e"]:
+    def gather(self, trace: AttentionTrace, tangents: Float[Array, "k k e"], addressed: bool) -> Float[Array, "k e"]:
         """Token j of tangent j of the output, (j, e), for tangents (j, i, e) of the tokens.
 
         One query per tangent: the key and value matrices act on k tokens rather than k^2 tangents.
@@ -172,27 +156,24 @@ class Attention(eqx.Module):
     def _heads(self, projected: Float[Array, "*k phc"], stack: int) -> Float[Array, "*k p h c"]:
         return projected.reshape(*projected.shape[:-1], stack, self.heads, -1)
 
-    def _address(
-        self, tokens: Float[Array, "k e"], addresses: Float[Array, "k e"]
-    ) -> Float[Array, "k 3*h*c"]:
+    def _address(self, tokens: Float[Array, "k e"], addresses: Float[Array, "k e"]) -> Float[Array, "k 3*h*c"]:
         """Queries and keys of the addresses, values of the tokens, side by side."""
         pair, value = jnp.split(self.projections.matrix, [2 * len(self.out.matrix)], axis=1)
         return jnp.concatenate([addresses @ pair, tokens @ value], axis=1) + self.projections.bias
 
 
 class Block(eqx.Module):
-    """Residual attention, then a residual position-wise network with one ELU layer; no layer normalisation."""
+    """Residual attention, then a residual position-wise network with one ELU layer; no layer norm."""
 
     attention: Attention
     hidden: Linear
     output: Linear
 
-    def __init__(self, config: NetworkConfig, key: PRNGKeyArray):
+    def __init__(self, config: NetworkConfig):
         width = config.widening * config.embedding
-        keys = jax.random.split(key, 3)
-        self.attention = Attention(config, keys[0])
-        self.hidden = Linear(config.embedding, width, key=keys[1])
-        self.output = Linear(width, config.embedding, key=keys[2])
+        self.attention = Attention(config)
+        self.hidden = Linear(config.embedding, width)
+        self.output = Linear(width, config.embedding)
 
     def __call__(
         self, tokens: Float[Array, "k e"], addresses: Float[Array, "k e"] | None
@@ -203,15 +184,13 @@ class Block(eqx.Module):
         before = self.hidden(tokens)
         return tokens + self.output(elu(before)), (trace, elu_slope(before))
 
-    def feed_tangents(
-        self, slope: Float[Array, "k w"], tangents: Float[Array, "*j k e"]
-    ) -> Float[Array, "*j k e"]:
+    def feed_tangents(self, slope: Float[Array, "k w"], tangents: Float[Array, "*j k e"]) -> Float[Array, "*j k e"]:
         """Tangents through the position-wise network."""
         return tangents + self.output.linear(slope * self.hidden.linear(tangents))
 
 
 def elu(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """x where positive, exp(x) - 1 elsewhere; the plain difference is exact enough here and faster than expm1."""
+    """x where positive, exp(x) - 1 elsewhere; the plain difference is exact enough and faster than expm1."""
     return jnp.where(x > 0, x, jnp.exp(jnp.minimum(x, 0.0)) - 1.0)
 
 

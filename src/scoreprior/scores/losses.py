@@ -1,7 +1,8 @@
 """Score-matching objectives and the regularisers of the ablation, all with one signature.
 
-An objective is `loss(score, f, x, key) -> scalar`, with f (b, k) the values of b functions and x (k, d) one measurement
-set, or x (b, k, d) one per function. Its expectation over f ~ p is, up to a constant that does not depend on the score,
+An objective is `loss(score, f, x, key) -> scalar`, with f (b, k) the values of b functions and x (k, d) one
+measurement set, or x (b, k, d) one per function. Its expectation over f ~ p is, up to a constant that does
+not depend on the score,
 
     exact_trace, sliced      1/2 E ||s(f) - grad log p(f)||^2, the Fisher divergence of the process itself
     denoising                sigma^2 times the Fisher divergence of the noised process f + sigma eps
@@ -37,7 +38,7 @@ def exact_trace(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[A
 
 
 def sliced(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
-    """`exact_trace` with Hutchinson's estimate v^T (grad_f s) v of the trace, v Rademacher, one v per function."""
+    """`exact_trace` with Hutchinson's estimate v^T (grad_f s) v of the trace, one Rademacher v a function."""
     probes = jax.random.rademacher(key, f.shape, f.dtype)
 
     def one(f_i: Array, x_i: Array, v: Array) -> Array:
@@ -50,14 +51,14 @@ def sliced(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array,
 def denoising(noise_std: float | Float[Array, ""]) -> Objective:
     """Objective 1/2 E ||sigma s(f + sigma eps, x) + eps||^2: the score of f + sigma eps, weighted by sigma^2.
 
-    The weight keeps the loss of order k at every noise level; it is minimised by the noised process's score, which
-    is bounded by 1 / sigma^2 times the distance to the mean even where the process itself is singular.
+    The weight keeps the loss of order k at every noise level. The noised process's score, which minimises it,
+    grows by at most 1 / sigma^2 per unit of f even where the process itself is singular.
     """
     return Partial(_denoising, jnp.asarray(noise_std))
 
 
 def noise_conditional(low: float | Float[Array, ""], high: float | Float[Array, ""]) -> Objective:
-    """`denoising` of a score(f, x, noise) at noise levels drawn log-uniformly in [low, high], one per function."""
+    """`denoising` of a score(f, x, noise) at levels drawn log-uniformly in [low, high], one per function."""
     return Partial(_noise_conditional, jnp.asarray(low), jnp.asarray(high))
 
 
@@ -72,7 +73,7 @@ def gradient_penalty(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Fl
 
 
 def spectral_penalty(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
-    """1/2 sum of ||W||^2 over the network's normalisable layers, by their power-iteration vectors; f, x, key unused.
+    """1/2 sum of ||W||^2 over the network's normalisable layers, by their singular vectors; f, x, key unused.
 
     For a network with normalisation "none"; `spectral.power_iterate` it once per step.
     """

@@ -1,4 +1,4 @@
-"""The permutation-equivariant score network s_phi(f^X, X) of MARS (section 5.1 and appendix A.3 of the paper)."""
+"""The permutation-equivariant score network s_phi(f^X, X) of MARS (the paper's section 5.1, appendix A.3)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior.scores.attention import Block, Linear
+from scoreprior.scores.attention import Block, Linear, randomise
 
 AttentionVariant = Literal["tokens", "inputs-as-keys", "separate-embeddings"]
 Normalisation = Literal["spectral", "none"]
@@ -52,10 +51,10 @@ class NetworkConfig:
 class ScoreNetwork(eqx.Module):
     """s_phi(f, x): a transformer encoder over the k measurement points, equivariant to their order.
 
-    Tokens are embedded linearly, pass residual blocks of self-attention and a position-wise ELU network (without layer
-    normalisation, which the paper does not mention and which would undo spectral normalisation's bound), and a final
-    linear layer that is never normalised. Any k; `dim=0` estimates the score of a distribution from exchangeable
-    samples (appendix D.2). The forward pass uses the weights as they are: see `spectral.normalise`.
+    Tokens are embedded linearly, pass residual blocks of self-attention and a position-wise ELU network
+    (without layer norm: the paper mentions none, and it would undo the bound of spectral normalisation), and a
+    final linear layer that is never normalised. Any k; `dim=0` estimates the score of a distribution from
+    exchangeable samples (appendix D.2). The forward pass takes weights as they are: see `spectral.normalise`.
     """
 
     embed_values: Linear
@@ -70,17 +69,17 @@ class ScoreNetwork(eqx.Module):
     def __init__(self, dim: int, config: NetworkConfig, key: PRNGKeyArray):
         if dim < 0 or (dim == 0 and config.attention != "tokens"):
             raise ValueError(f"{config.attention!r} attention needs inputs, but dim is {dim}.")
-        keys = jax.random.split(key, config.blocks + 3)
         values, width = 1 + config.noise_conditional, config.embedding
         if config.attention == "tokens":
-            self.embed_values, self.embed_inputs = Linear(values + dim, width, key=keys[0]), None
+            layers: list[Linear | None] = [Linear(values + dim, width), None]
         else:
             half = width // 2 if config.attention == "separate-embeddings" else 0
-            self.embed_values = Linear(values, width - half, key=keys[0])
-            self.embed_inputs = Linear(dim, half or width, key=keys[1])
-        self.blocks = tuple(Block(config, block_key) for block_key in keys[3:])
-        self.final = Linear(width, 1, key=keys[2], normalisable=False)
-        self.multiplier = jnp.asarray(config.multiplier) if config.normalisation == "spectral" else None
+            layers = [Linear(values, width - half), Linear(dim, half or width)]
+        layers.append(Linear(width, 1, normalisable=False))
+        blocks = tuple(Block(config) for _ in range(config.blocks))
+        drawn, self.blocks = randomise((layers, blocks), key)
+        self.embed_values, self.embed_inputs, self.final = drawn  # type: ignore[assignment]
+        self.multiplier = jnp.float32(config.multiplier) if config.normalisation == "spectral" else None
         self.dim = dim
         self.attention = config.attention
         self.noise_conditional = config.noise_conditional
@@ -88,7 +87,7 @@ class ScoreNetwork(eqx.Module):
     def __call__(
         self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""] | None = None
     ) -> Float[Array, " k"]:
-        """The score at f (k,) on the measurement set x (k, d); `noise` is the level of a noise-conditional network."""
+        """The score at f (k,) on the measurement set x (k, d); a noise-conditional one takes the level."""
         tokens, addresses = self._embed(f, x, noise)
         for block in self.blocks:
             tokens, _ = block(tokens, addresses)

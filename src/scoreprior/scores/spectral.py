@@ -1,8 +1,8 @@
-"""Spectral normalisation W / ||W|| (section 5.3 of the paper) as pure functions of the network, beside its forward pass.
+"""Spectral normalisation W / ||W|| (the paper's section 5.3) as pure functions, beside the forward pass.
 
-A training step is: `power_iterate` the network once, then differentiate objective(normalise(network)). When training
-ends `finalise` makes the bound hold for the weights as they are saved. Every function takes any pytree that holds
-score networks, such as a closed-form score plus a network, and leaves the rest of it alone.
+A training step is: `power_iterate` the network once, then differentiate objective(normalise(network)). When
+training ends `finalise` makes the bound hold for the weights as they are saved. Every function takes any
+pytree that holds score networks, such as a closed-form score plus a network, and leaves the rest alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from scoreprior.scores.attention import Linear
 from scoreprior.scores.network import ScoreNetwork
@@ -26,13 +26,15 @@ def power_iterate(network: T) -> T:
     """One power iteration u <- W^T W u / ||W^T W u|| in every normalisable layer; weights are untouched."""
 
     def iterate(layer: Linear) -> Linear:
-        return _with(layer, singular=jax.lax.stop_gradient(_unit(_outputs(layer, _input_vector(layer)))))
+        matrices = jax.lax.stop_gradient(stacked(layer))
+        image = _unit(jnp.einsum("ipo,po->pi", matrices, layer.singular))
+        return _with(layer, singular=_unit(jnp.einsum("ipo,pi->po", matrices, image)))
 
     return _over_layers(iterate, network)
 
 
 def normalise(network: T) -> T:
-    """Weights W * multiplier / sigma with sigma = u^T W^T v, differentiable in W; u and v are constants.
+    """Weights W * multiplier / sigma with sigma = u^T W^T v, differentiable in W with u and v constant.
 
     Always divides, also where ||W|| < 1. A network without normalisation is returned as it is.
     """
@@ -43,7 +45,7 @@ def normalise(network: T) -> T:
         multiplier = jax.lax.stop_gradient(one.multiplier)
 
         def divide(layer: Linear) -> Linear:
-            factor = jnp.repeat(multiplier / norms(layer), layer.singular.shape[-1])
+            factor = jnp.repeat(multiplier / norms(layer), stacked(layer).shape[-1])
             return _with(layer, weight=layer.weight * (factor[:, None] if layer.transposed else factor))
 
         return _over_layers(divide, one)
@@ -52,7 +54,7 @@ def normalise(network: T) -> T:
 
 
 def finalise(network: T) -> T:
-    """The normalised network by exact singular values: every normalised W has norm `multiplier` to float precision."""
+    """The network normalised by exact singular values: ||W|| = multiplier to float precision."""
 
     def exact(layer: Linear) -> Linear:
         _, _, right = jnp.linalg.svd(jnp.moveaxis(stacked(layer), 1, 0), full_matrices=False)
@@ -62,12 +64,13 @@ def finalise(network: T) -> T:
 
 
 def norms(layer: Linear) -> Float[Array, " p"]:
-    """Current estimates of the spectral norms ||W||, (p,): sigma = v^T W u with v = W u / ||W u||."""
-    if layer.singular is None:
-        raise ValueError("This layer is never normalised and carries no singular vector.")
-    vector = jax.lax.stop_gradient(_input_vector(layer))
-    along = _outputs(layer, vector)
-    return jnp.maximum(jnp.sum(along * jax.lax.stop_gradient(layer.singular), axis=-1), _TINY)
+    """Current estimates sigma = ||W u|| of the spectral norms ||W||, (p,).
+
+    With v = W u / ||W u|| this is the form u^T W^T v, and so is its gradient in W: v constant, u constant.
+    """
+    directions = _unit(jax.lax.stop_gradient(jnp.asarray(layer.singular)))
+    image = jnp.einsum("ipo,po->pi", stacked(layer), directions)
+    return jnp.sqrt(jnp.sum(image**2, axis=-1) + _TINY**2)
 
 
 def normalisable(network: PyTree) -> list[Linear]:
@@ -77,25 +80,17 @@ def normalisable(network: PyTree) -> list[Linear]:
 
 
 def trainable(network: PyTree) -> PyTree[bool]:
-    """Filter for `eqx.partition`: every floating-point array but the power-iteration vectors and the multiplier."""
+    """Filter for `eqx.partition`: all floating-point arrays but the singular vectors and the multiplier."""
     spec = jax.tree.map(eqx.is_inexact_array, network)
-    freeze = _over(
-        ScoreNetwork, lambda one: _with(one, multiplier=None if one.multiplier is None else False), spec
-    )
+    freeze = _over(ScoreNetwork, lambda one: _with(one, multiplier=None if one.multiplier is None else False), spec)
     return _over_layers(lambda layer: _with(layer, singular=False), freeze)
 
 
 def stacked(layer: Linear) -> Float[Array, "in p out"]:
     """The layer's p matrices W as one array."""
+    if layer.singular is None:
+        raise ValueError("This layer is never normalised and carries no singular vectors.")
     return layer.matrix.reshape(len(layer.matrix), *layer.singular.shape)
-
-
-def _input_vector(layer: Linear) -> Float[Array, "p in"]:
-    return _unit(jnp.einsum("ipo,po->pi", stacked(layer), layer.singular))
-
-
-def _outputs(layer: Linear, vector: Float[Array, "p in"]) -> Float[Array, "p out"]:
-    return jnp.einsum("ipo,pi->po", stacked(layer), vector)
 
 
 def _unit(vector: Float[Array, "p s"]) -> Float[Array, "p s"]:

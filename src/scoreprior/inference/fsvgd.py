@@ -1,0 +1,207 @@
+"""Functional Stein variational gradient descent (section 2 and appendix A.1): particles of networks, updates in function space.
+
+A particle is a callable pytree of arrays, x (k, d) -> (k,); the prior is any score. Everything here concerns one task in
+standardised units: `vmap` over tasks and `jit` outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from scoreprior._types import Score
+from scoreprior.inference.bnn import evaluate
+from scoreprior.inference.likelihood import likelihood_score, minibatch
+from scoreprior.inference.measurement import MeasurementDistribution
+from scoreprior.inference.svgd import Algorithm, ascend, decayed, iterate, start, svgd_direction
+from scoreprior.tasks import PaddedTasks
+
+Offset: TypeAlias = Callable[[Any], Any]
+"""A fixed mean function x (k, d) -> (k,) added to every particle: h = offset + network."""
+
+
+@dataclass(frozen=True)
+class FSVGDConfig:
+    """The paper: 10 particles, 10000 steps, bandwidth from [0.1, 10]; "range" holds what is sensible to search."""
+
+    particles: int = 10
+    steps: int = 10_000
+    learning_rate: float = field(default=1e-3, metadata={"range": (1e-4, 1e-2)})
+    bandwidth: float = field(default=1.0, metadata={"range": (0.1, 10.0)})
+    noise_std: float = field(default=0.1, metadata={"range": (0.01, 1.0)})
+    temperature: float = field(default=1.0, metadata={"range": (0.1, 1.0)})  # weight of the prior's score; Bayes: 1
+    measurement_points: int = 16  # drawn from nu at every step, beside the context's
+    context_batch: int | None = None  # context points per step; None: all of them
+    final_rate: float = 0.01  # the learning rate's last value over its first (cosine); 1: constant
+
+    def __post_init__(self) -> None:
+        for name in ("particles", "steps", "measurement_points"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        if self.context_batch is not None and self.context_batch < 1:
+            raise ValueError(f"context_batch must be at least 1 or None, not {self.context_batch}.")
+        for name in ("learning_rate", "bandwidth", "noise_std"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, not {getattr(self, name)}.")
+
+    def hyper(self) -> FSVGDHyper:
+        """What may change without retracing, as arrays."""
+        values = (self.learning_rate, self.bandwidth, self.noise_std, self.temperature)
+        return FSVGDHyper(*(jnp.asarray(value, jnp.float32) for value in values))
+
+
+class FSVGDHyper(eqx.Module):
+    """Hyper-parameters as arrays."""
+
+    learning_rate: Float[Array, ""]
+    bandwidth: Float[Array, ""]
+    noise_std: Float[Array, ""]
+    temperature: Float[Array, ""]
+
+
+class FSVGDState(NamedTuple):
+    """Particles with a leading axis L, Adam's moments, and the number of steps made."""
+
+    particles: PyTree
+    optimiser: optax.OptState
+    count: Array
+
+
+class MeasurementSet(NamedTuple):
+    """One joint set x (k, d), all points real: context points (`observed`, with y) and draws from nu."""
+
+    x: Float[Array, "k d"]
+    y: Float[Array, " k"]
+    observed: Bool[Array, " k"]
+    weight: Float[Array, ""]  # of the likelihood: m / batch
+
+
+class FSVGDInfo(NamedTuple):
+    """The step's measurement set, function values and posterior scores there, and the direction taken."""
+
+    measured: MeasurementSet
+    f: Float[Array, "L k"]
+    scores: Float[Array, "L k"]
+    direction: Float[Array, "L k"]
+
+
+def init(particles: PyTree) -> FSVGDState:
+    """The state before the first step."""
+    return FSVGDState(particles, start(particles), jnp.zeros((), int))
+
+
+def step(
+    key: PRNGKeyArray,
+    state: FSVGDState,
+    context: PaddedTasks,
+    score: Score,
+    measurement: MeasurementDistribution,
+    config: FSVGDConfig,
+    hyper: FSVGDHyper,
+    offset: Offset | None = None,
+) -> tuple[FSVGDState, FSVGDInfo]:
+    """theta_l <- theta_l + rate * Adam(J_l^T phi_l), phi the SVGD direction of the function values (eq. 1, as an ascent)."""
+    measured = measurement_set(key, context, measurement, config.measurement_points, config.context_batch)
+    f, pull_back = jax.vjp(lambda particles: functions(particles, measured.x, offset), state.particles)
+    scores = posterior_scores(f, measured, score, hyper.noise_std, hyper.temperature)
+    direction = svgd_direction(f, scores, hyper.bandwidth)
+    rate = decayed(hyper.learning_rate, state.count, config.steps, config.final_rate)
+    particles, optimiser = ascend(state.particles, pull_back(direction)[0], state.optimiser, rate)
+    info = FSVGDInfo(measured, f, scores, direction)
+    return FSVGDState(particles, optimiser, state.count + 1), info
+
+
+def build(
+    score: Score,
+    measurement: MeasurementDistribution,
+    config: FSVGDConfig,
+    hyper: FSVGDHyper,
+    offset: Offset | None = None,
+) -> Algorithm:
+    """fSVGD as `init(particles)` and `step(key, state, context)`."""
+    return Algorithm(
+        init,
+        lambda key, state, context: step(key, state, context, score, measurement, config, hyper, offset),
+    )
+
+
+def run(
+    score: Score,
+    measurement: MeasurementDistribution,
+    config: FSVGDConfig,
+    hyper: FSVGDHyper,
+    context: PaddedTasks,
+    particles: PyTree,
+    key: PRNGKeyArray,
+    offset: Offset | None = None,
+) -> PyTree:
+    """Particles of the posterior of one padded task, x (m, d), y (m,), mask (m,); no real point gives the prior.
+
+    Args:
+        score: the prior, s(f, x); with a method `prepare(x) -> (f -> s)` that is called once per step.
+        config: its sizes are static; learning rate, bandwidth, noise and temperature are read from `hyper`.
+        particles: where to start, every leaf with a leading axis L (`bnn.init_particles`).
+        offset: a fixed mean function added to every particle.
+    """
+    algorithm = build(score, measurement, config, hyper, offset)
+    return iterate(algorithm, particles, context, config.steps, key).particles
+
+
+def predict(
+    particles: PyTree, x: Float[Array, "q d"], noise_std: Float[Array, ""], offset: Offset | None = None
+) -> tuple[Float[Array, "L q"], Float[Array, "L q"]]:
+    """Component means and standard deviations of y at x: 1/L sum_l N(h_l(x), noise_std^2)."""
+    locs = functions(particles, x, offset)
+    return locs, jnp.broadcast_to(noise_std, locs.shape)
+
+
+def functions(particles: PyTree, x: Float[Array, "k d"], offset: Offset | None = None) -> Float[Array, "L k"]:
+    """h_l(x) = network_l(x) (+ offset(x)), (L, k)."""
+    f = evaluate(particles, x)
+    return f if offset is None else f + offset(x)
+
+
+def measurement_set(
+    key: PRNGKeyArray,
+    context: PaddedTasks,
+    measurement: MeasurementDistribution,
+    points: int,
+    context_batch: int | None,
+) -> MeasurementSet:
+    """A batch of the context plus `points` draws from nu; draws also fill the context's padding, so no score needs a mask."""
+    draw_key, batch_key = jax.random.split(key)
+    batch, weight = minibatch(batch_key, context, context_batch)
+    slots = len(batch.y)
+    draws = measurement.sample(draw_key, slots + points)
+    x = jnp.concatenate([jnp.where(batch.mask[:, None], batch.x, draws[:slots]), draws[slots:]])
+    return MeasurementSet(x, jnp.pad(batch.y, (0, points)), jnp.pad(batch.mask, (0, points)), weight)
+
+
+def posterior_scores(
+    f: Float[Array, "L k"],
+    measured: MeasurementSet,
+    score: Score,
+    noise_std: Float[Array, ""],
+    temperature: Float[Array, ""],
+) -> Float[Array, "L k"]:
+    """grad_f log p(f | x, D) = weight * (y - f) / noise_std^2 where observed + temperature * s(f, x) (appendix A.1)."""
+    prior = prior_at(score, measured.x)
+
+    def one(f: Float[Array, " k"]) -> Float[Array, " k"]:
+        data = likelihood_score(f, measured.y, measured.observed, noise_std)
+        return measured.weight * data + temperature * prior(f)
+
+    return jax.vmap(one)(f)
+
+
+def prior_at(score: Score, x: Float[Array, "k d"]) -> Callable[[Any], Any]:
+    """f -> s(f, x): what depends on x alone is done once for all particles, by `prepare` or because vmap leaves it."""
+    prepare = getattr(score, "prepare", None)
+    return prepare(x) if prepare is not None else lambda f: score(f, x)
