@@ -1,6 +1,6 @@
 """Seconds per training step of the score network, against the authors' code and the machine's own peak.
 
-    python benchmarks/score_training.py [--heads 4 --key-size 8 --embedding 32] [--seconds 2]
+    python benchmarks/score_training.py [--heads 8 --key-size 16] [--objectives denoising] [--seconds 2]
 
 A step is loss, gradient, spectral normalisation and Adam, inside one compiled scan. CPU is process time over all
 threads; both it and wall time are the best of several scans, as other processes only ever add to them. The share
@@ -84,7 +84,7 @@ def time_step(
     start = (network, optimiser.init(eqx.filter(network, spec)))
     run, keys = jax.jit(lambda c, k: jax.lax.scan(step, c, k)), jax.random.split(jax.random.key(3), steps)
     jax.block_until_ready(run(start, keys))
-    analysis = jax.jit(step).lower(start, keys[0]).cost_analysis()
+    analysis: Any = jax.jit(step).lower(start, keys[0]).cost_analysis()
     return best(lambda: run(start, keys), seconds, steps), float(analysis["flops"])
 
 

@@ -17,6 +17,7 @@ from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskError, TaskS
 __version__ = "0.1.0"
 
 __all__ = [
+    "MARS",
     "ContextTarget",
     "DataError",
     "DeterministicInterpolator",
@@ -24,7 +25,6 @@ __all__ = [
     "EnsembleInterpolator",
     "Environment",
     "GPInterpolator",
-    "MARS",
     "MetaLearner",
     "NoDistributionError",
     "Posterior",

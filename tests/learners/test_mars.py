@@ -25,7 +25,7 @@ def process() -> GaussianProcess:
 def anchored(seed: int, size: float) -> AnchoredScore:
     """A score with an untrained network, its output scaled up as a badly fitted one's would be."""
     network = ScoreNetwork(1, NetworkConfig(embedding=16, heads=2, key_size=8), jax.random.key(seed))
-    network = eqx.tree_at(lambda n: n.final.matrix, network, size * network.final.matrix)
+    network = eqx.tree_at(lambda n: n.final.weight, network, size * network.final.weight)
     return AnchoredScore(network, process(), jnp.float32(0.1), jnp.float32(4.0))
 
 
@@ -47,7 +47,7 @@ def test_what_the_network_adds_is_bounded():
     bare = AnchoredScore(None, score.process, score.level, score.reach)
     x = jnp.linspace(-2, 2, 8)[:, None]
     near, far = jnp.full(8, 1e3), jnp.full(8, 1e5)
-    added = [np.asarray(score.network(score.process.mean(x) + 4.0, x)) for _ in range(1)][0]
+    added = np.asarray(score.network(score.process.mean(x) + 4.0, x))  # 4 is the reach
     for f in (near, far):
         # Round-off of the anchor at such distances is what limits the comparison.
         scale = 1e-5 * float(jnp.abs(bare(f, x)).max())

@@ -15,9 +15,7 @@ data_app = typer.Typer(help="Find and download the data sets.", no_args_is_help=
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(
-        "--data-dir", help="Where the files live (default: $SCOREPRIOR_DATA, then the user's cache)."
-    ),
+    typer.Option("--data-dir", help="Where the files live (default: $SCOREPRIOR_DATA, then the user's cache)."),
 ]
 
 

@@ -41,8 +41,8 @@ class MetaLearner(Protocol):
 class Prior(eqx.Module):
     """A learned prior over functions.
 
-    Methods define `infer` and `evaluate` for one task in standardised units; both are compiled without the standardiser,
-    so they cannot read it.
+    Methods define `infer` and `evaluate` for one task in standardised units; both are compiled without the
+    standardiser, so they cannot read it.
     """
 
     standardizer: eqx.AbstractVar[Standardizer]

@@ -1,19 +1,20 @@
 """MARS: meta-learn the score of the task distribution's marginals, then infer functions with it (Algs. 1 and 2).
 
-Stage 1 interpolates every task, draws function values at random measurement sets and fits a score to them. Stage 2 runs fSVGD
-on a new task's few points with that score as the prior. `MARS.paper()` is the published configuration; `MARS()` departs from
-it in three ways: the score is anchored to a Gaussian process learned from all tasks (`scores/anchored.py`), the network's
-residual is learned by denoising, and particles start as draws of that process's posterior.
+Stage 1 interpolates every task, draws function values at random measurement sets and fits a score to them. Stage 2 runs
+fSVGD on a new task's few points with that score as the prior. `MARS.paper()` is the published configuration; `MARS()`
+departs from it in three ways: the score is anchored to a Gaussian process learned from all tasks (`scores/anchored.py`),
+the network's residual is learned by denoising, and particles start as draws of that process's posterior.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
@@ -85,7 +86,7 @@ class MARS:
 
     @classmethod
     def paper(cls, interpolator: Interpolator | None = None) -> MARS:
-        """The published configuration: exact objective, uniform box, plain network, random start, 20,000 + 10,000 steps."""
+        """The published MARS-GP: exact objective, uniform box, plain network, random start, 20,000 + 10,000 steps."""
         return cls(
             interpolator=interpolator if interpolator is not None else GPInterpolator(mode="paper"),
             base=None,
@@ -193,11 +194,11 @@ class MARSPrior(Prior):
         locs, scales = fsvgd.predict(state, x, self.hyper.noise_std, self._offset)
         return Mixture(locs, scales, locs)
 
-    def sample(self, x: Float[Array, "q d"], key: KeyLike, n: int) -> Float[Array, "n q"]:
+    def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n draws from the learned prior at x, in original units: Langevin steps along the score."""
         query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
         draws = _langevin(self.score, query, jax.random.split(as_key(key), n))
-        return self.standardizer.unscale_y(jax.device_get(draws))
+        return self.standardizer.unscale_y(np.asarray(draws, np.float64))
 
     def _offset(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
         return jnp.zeros(len(x)) if self.score.process is None else self.score.process.mean(x)
@@ -227,7 +228,7 @@ class MARSPrior(Prior):
 def _langevin(
     score: AnchoredScore, x: Float[Array, "q d"], keys: PRNGKeyArray, steps: int = 300
 ) -> Float[Array, "n q"]:
-    """Unadjusted Langevin dynamics, preconditioned by the anchor's covariance: every direction moves at the same pace."""
+    """Unadjusted Langevin steps, preconditioned by the anchor's covariance: all directions move at one pace."""
     rate = 0.02
     if score.process is None:
         mean, root = jnp.zeros(len(x)), jnp.eye(len(x))

@@ -2,8 +2,8 @@
 
     s(f, x) = -(K + level^2 I)^-1 (f - m) + network(m + squash(f - m), x)
 
-The first term is the closed-form score of the pooled Gaussian process's noised marginal and grows with |f - m|; the network
-sees a squashed function, so what it adds is bounded: far out the Gaussian wins and particles cannot run away.
+The first term is the closed-form score of the pooled Gaussian process's noised marginal and grows with |f - m|; the
+network sees a squashed function, so what it adds is bounded: far out the Gaussian wins and particles cannot run away.
 """
 
 from __future__ import annotations
