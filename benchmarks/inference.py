@@ -47,9 +47,7 @@ def runner(config: FSVGDConfig, chunk: int | None) -> Callable:
     """Particles of all tasks in one compiled call."""
 
     @eqx.filter_jit
-    def run(
-        score: Score, hyper: FSVGDHyper, tasks: PaddedTasks, particles: Network, keys: PRNGKeyArray
-    ) -> Network:
+    def run(score: Score, hyper: FSVGDHyper, tasks: PaddedTasks, particles: Network, keys: PRNGKeyArray) -> Network:
         def one(task: tuple) -> Network:
             return fsvgd.run(score, BOX, config, hyper, *task)
 

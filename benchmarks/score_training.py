@@ -106,14 +106,14 @@ def main() -> None:
     peak = peak_flops(seconds)
     print(config, f"peak {peak / 1e9:.0f} GFLOP/s", sep="\n")
     print(
-        f"{'objective':15s} {'k':>3s} {'n':>4s} {'wall s':>9s} {'CPU s':>9s} {'reference CPU / CPU':>20s} {'of peak':>8s}"
+        f"{'objective':15s} {'k':>3s} {'n':>4s} {'wall s':>9s} {'CPU s':>9s} {'reference / CPU':>16s} {'of peak':>8s}"
     )
     for name in names:
         for (points, functions), reference in REFERENCE_CPU.items():
             timing, flops = time_step(OBJECTIVES[name], config, points, functions, seconds)
             print(
                 f"{name:15s} {points:3d} {functions:4d} {timing.wall:9.4f} {timing.cpu:9.4f} "
-                f"{reference / timing.cpu:20.1f} {flops / timing.wall / peak:8.1%}",
+                f"{reference / timing.cpu:16.1f} {flops / timing.wall / peak:8.1%}",
                 flush=True,
             )
 

@@ -48,9 +48,7 @@ class LevelLearner:
 
 def level_tasks(n, m, seed):
     rng = np.random.default_rng(seed)
-    return TaskSet(
-        [Task(rng.normal(size=m), 10 + rng.normal() + 0.5 * rng.normal(size=m), f"p{i}") for i in range(n)]
-    )
+    return TaskSet([Task(rng.normal(size=m), 10 + rng.normal() + 0.5 * rng.normal(size=m), f"p{i}") for i in range(n)])
 
 
 def exact(context, x):
@@ -131,9 +129,7 @@ def test_results_are_a_function_of_the_key_and_fit_has_its_own(toy):
 def test_a_fitted_prior_is_used_as_it_is(toy):
     prior = LevelLearner().fit(toy.meta_train, 0)
     frame = evaluate(prior, toy, 0)
-    assert frame["rmse"].to_numpy() == pytest.approx(
-        evaluate(LevelLearner(), toy, 1)["rmse"].to_numpy(), rel=1e-6
-    )
+    assert frame["rmse"].to_numpy() == pytest.approx(evaluate(LevelLearner(), toy, 1)["rmse"].to_numpy(), rel=1e-6)
     assert frame["fit_seconds"].isna().all()
 
 
@@ -144,9 +140,7 @@ def test_a_point_predictor_has_nan_where_a_distribution_is_needed(toy):
     assert all(np.isnan(pits).all() and len(pits) == n for pits, n in zip(frame["pit"], frame["n_target"]))
     summary = summarise(frame).iloc[0]
     assert np.isfinite(summary["rmse"])
-    assert np.isnan(
-        summary[["nll", "crps_se", "pooled_calibration_error", "pooled_coverage90"]].astype(float)
-    ).all()
+    assert np.isnan(summary[["nll", "crps_se", "pooled_calibration_error", "pooled_coverage90"]].astype(float)).all()
 
 
 def test_the_oracle_is_scored_like_a_method(toy):
@@ -185,9 +179,7 @@ def test_a_single_task_has_no_standard_error(toy):
 
 def test_runs_are_labelled_concatenated_and_summarised_by_label(toy):
     oracle = evaluate_oracle(toy).assign(method="oracle", seed=None)
-    runs = [
-        evaluate(LevelLearner(jitter=0.3), toy, seed).assign(method="level", seed=seed) for seed in (0, 1)
-    ]
+    runs = [evaluate(LevelLearner(jitter=0.3), toy, seed).assign(method="level", seed=seed) for seed in (0, 1)]
     summary = summarise(pd.concat([oracle, *runs], ignore_index=True), by=["method", "seed"])
     assert list(summary["method"]) == ["oracle", "level", "level"]
     for (_, row), run in zip(summary.iterrows(), [oracle, *runs]):
@@ -200,9 +192,7 @@ def test_runs_are_labelled_concatenated_and_summarised_by_label(toy):
 def test_mixed_rows_are_refused_rather_than_averaged(toy):
     frame = evaluate_oracle(toy)
     seeds = pd.concat([frame.assign(method="a", seed=seed) for seed in (0, 1)])
-    with pytest.raises(
-        ValueError, match=r"different method or seeds are mixed for \{'method': 'a'\}.*in `by`"
-    ):
+    with pytest.raises(ValueError, match=r"different method or seeds are mixed for \{'method': 'a'\}.*in `by`"):
         summarise(seeds, by="method")
     with pytest.raises(ValueError, match="different environments are mixed"):
         summarise(pd.concat([frame, frame.assign(environment="other")]))

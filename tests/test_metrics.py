@@ -83,13 +83,9 @@ def test_metrics_follow_a_change_of_units(log10_scale, shift):
     for name in ("rmse", "crps"):
         metric = getattr(metrics, name)
         assert metric(mapped, y_mapped) == pytest.approx(scale * metric(predictive, y), rel=1e-9)
-    assert metrics.interval_width(mapped) == pytest.approx(
-        scale * metrics.interval_width(predictive), rel=1e-9
-    )
+    assert metrics.interval_width(mapped) == pytest.approx(scale * metrics.interval_width(predictive), rel=1e-9)
     assert metrics.sharpness(mapped) == pytest.approx(scale * metrics.sharpness(predictive), rel=1e-9)
-    assert metrics.nll(mapped, y_mapped) == pytest.approx(
-        metrics.nll(predictive, y) + np.log(scale), abs=1e-9
-    )
+    assert metrics.nll(mapped, y_mapped) == pytest.approx(metrics.nll(predictive, y) + np.log(scale), abs=1e-9)
     assert metrics.coverage(mapped, y_mapped) == metrics.coverage(predictive, y)
     assert metrics.pit(mapped, y_mapped) == pytest.approx(metrics.pit(predictive, y), abs=1e-12)
 
@@ -151,9 +147,7 @@ def test_floor_of_one_point_and_of_many_points():
 
 def test_floors_average_over_tasks_or_pool_their_points():
     sizes = np.array([1, 4, 7])
-    assert metrics.calibration_floor(sizes) == pytest.approx(
-        np.mean([metrics.calibration_floor([m]) for m in sizes])
-    )
+    assert metrics.calibration_floor(sizes) == pytest.approx(np.mean([metrics.calibration_floor([m]) for m in sizes]))
     assert metrics.calibration_floor(sizes, pooled=True) == pytest.approx(metrics.calibration_floor([12]))
     assert metrics.calibration_floor(sizes, levels=5) != metrics.calibration_floor(sizes)
 
@@ -230,3 +224,13 @@ def test_sizes_are_positive_whole_numbers(sizes):
 def test_one_level_is_too_few():
     with pytest.raises(ValueError, match="At least two levels"):
         metrics.calibration_error([0.5], levels=1)
+
+
+@pytest.mark.parametrize("narrowest", [0.3, 0.01, 1e-6])
+def test_crps_of_many_components_equals_all_pairs(narrowest: float):
+    """Above a few components the pairs are replaced by an integral; very narrow ones fall back to pairs."""
+    rng = np.random.default_rng(0)
+    locs, y = rng.normal(size=(60, 5)), 2 * rng.normal(size=5)
+    scales = narrowest * rng.uniform(1, 3, (60, 5))
+    expected = scoringrules.crps_mixnorm(y, locs, scales, m_axis=0, backend="numpy")
+    np.testing.assert_allclose(metrics.crps(Predictive(locs, scales), y), expected.mean(), rtol=1e-9)

@@ -25,9 +25,7 @@ def task_sets(draw, min_tasks=1, min_points=1, max_points=9):
     dim = draw(st.integers(1, 3))
     sizes = draw(st.lists(st.integers(min_points, max_points), min_size=min_tasks, max_size=6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    return TaskSet(
-        [Task(rng.normal(size=(m, dim)), rng.normal(size=m), f"t{i}") for i, m in enumerate(sizes)]
-    )
+    return TaskSet([Task(rng.normal(size=(m, dim)), rng.normal(size=m), f"t{i}") for i, m in enumerate(sizes)])
 
 
 def long_form(tasks):
@@ -282,9 +280,7 @@ def test_text_columns_are_refused_by_name_and_row(values):
         read(frame(a=values))
 
 
-@pytest.mark.parametrize(
-    "values", [pd.date_range("2020", periods=4), pd.to_timedelta([1, 2, 3, 4], unit="h")]
-)
+@pytest.mark.parametrize("values", [pd.date_range("2020", periods=4), pd.to_timedelta([1, 2, 3, 4], unit="h")])
 @pytest.mark.parametrize("convert", [lambda df: df, pl.from_pandas, pa.Table.from_pandas])
 def test_date_columns_are_refused_with_advice(values, convert):
     with pytest.raises(TaskError, match="Column 'a' holds dates or times; turn it into numbers"):
@@ -305,9 +301,7 @@ def test_date_columns_are_refused_with_advice(values, convert):
 )
 def test_missing_values_are_refused_by_place_or_dropped(column, values):
     table = frame(**{column: values})
-    with pytest.raises(
-        TaskError, match=rf"Column '{column}' is (nan|inf) in row 2 \(task 'v'\); 1 rows .*\"drop\""
-    ):
+    with pytest.raises(TaskError, match=rf"Column '{column}' is (nan|inf) in row 2 \(task 'v'\); 1 rows .*\"drop\""):
         read(table)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -512,9 +506,7 @@ def test_standardised_training_points_have_mean_zero_and_std_one(tasks, log10_sc
     assert np.allclose(scaled.x.mean(0), 0, atol=1e-9)
     assert np.allclose(scaled.x.std(0), 1, rtol=1e-9)
     assert np.allclose([scaled.y.mean(), scaled.y.std() - 1], 0, atol=1e-9)
-    assert np.allclose(
-        scaler.unscale_y(scaled.y), tasks.y, rtol=1e-12, atol=1e-12 * scale * (1 + abs(offset))
-    )
+    assert np.allclose(scaler.unscale_y(scaled.y), tasks.y, rtol=1e-12, atol=1e-12 * scale * (1 + abs(offset)))
     assert [task.name for task in scaled] == [task.name for task in tasks]
 
 

@@ -24,9 +24,7 @@ def columns_from_frame(
     names = _column_names(frame, error)
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise error(
-            f"Column {repeated[0]!r} appears {names.count(repeated[0])} times; rename or drop the copies."
-        )
+        raise error(f"Column {repeated[0]!r} appears {names.count(repeated[0])} times; rename or drop the copies.")
     wanted = [task, *inputs, target]
     if not inputs:
         raise error("At least one input column is needed.")
@@ -35,9 +33,7 @@ def columns_from_frame(
         raise error(f"There is no column {absent[0]!r}; the columns are {', '.join(map(repr, names))}.")
     doubled = [name for name, count in Counter(wanted).items() if count > 1]
     if doubled:
-        raise error(
-            f"Column {doubled[0]!r} is used twice; task, inputs and target must be different columns."
-        )
+        raise error(f"Column {doubled[0]!r} is used twice; task, inputs and target must be different columns.")
     table = nw.from_native(frame, eager_only=True)
     if len(table) == 0:
         raise error("The table has no rows.")
@@ -79,17 +75,14 @@ def _labels(series: nw.Series, name: str, error: type[ValueError]) -> list[Any]:
     labels = series.to_list()
     unknown = [row for row, label in enumerate(labels) if _is_missing(label)]
     if unknown:
-        raise error(
-            f"Column {name!r} is missing in row {unknown[0]} ({len(unknown)} such rows): which task is it?"
-        )
+        raise error(f"Column {name!r} is missing in row {unknown[0]} ({len(unknown)} such rows): which task is it?")
     return labels
 
 
 def _numbers(series: nw.Series, name: str, error: type[ValueError]) -> np.ndarray:
     if series.dtype.is_temporal():
         raise error(
-            f"Column {name!r} holds dates or times; turn it into numbers first, for example hours since the "
-            "task began."
+            f"Column {name!r} holds dates or times; turn it into numbers first, for example hours since the task began."
         )
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         return np.array(series.cast(nw.Float64).to_numpy(), np.float64)
@@ -102,7 +95,5 @@ def _numbers(series: nw.Series, name: str, error: type[ValueError]) -> np.ndarra
         with suppress(TypeError, ValueError):
             numbers[row] = np.nan if isinstance(value, str) else float(value)
         if np.isnan(numbers[row]):
-            raise error(
-                f"Column {name!r} is not numeric: row {row} holds {value!r}. Convert it or choose another."
-            )
+            raise error(f"Column {name!r} is not numeric: row {row} holds {value!r}. Convert it or choose another.")
     return numbers

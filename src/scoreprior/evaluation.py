@@ -63,9 +63,7 @@ def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pd.Dat
         raise ValueError(f"The true process of {environment.name} is not known, so it has no oracle.")
     pairs = _pairs(environment, tasks)
     started = perf_counter()
-    predictives = [
-        environment.oracle(context, target.x) for context, target in zip(pairs.context, pairs.target)
-    ]
+    predictives = [environment.oracle(context, target.x) for context, target in zip(pairs.context, pairs.target)]
     seconds = {"fit_seconds": np.nan, "condition_seconds": perf_counter() - started}
     return _frame(environment, tasks, pairs, predictives, seconds)
 

@@ -34,9 +34,7 @@ class Predictive:
     def __init__(self, locs: Any, scales: Any, draws: Any = None):
         means = np.atleast_2d(np.asarray(locs, np.float64))
         if means.ndim != 2 or len(means) == 0:
-            raise ValueError(
-                f"The means have shape {means.shape}; expected (L, q) with at least one component."
-            )
+            raise ValueError(f"The means have shape {means.shape}; expected (L, q) with at least one component.")
         if not np.isfinite(means).all():
             raise ValueError("A predictive needs finite means.")
         if scales is not None:
@@ -73,9 +71,7 @@ class Predictive:
     def functions(self) -> Float[np.ndarray, "S q"]:
         """Joint draws of the noise-free function, where the method has particles."""
         if self.draws is None:
-            raise NoDistributionError(
-                "This method gives no joint function draws; use .sample for pointwise draws."
-            )
+            raise NoDistributionError("This method gives no joint function draws; use .sample for pointwise draws.")
         return self.draws
 
     def cdf(self, y: Any) -> Float[np.ndarray, "*b q"]:
@@ -153,9 +149,7 @@ class Predictive:
 
     def _scales(self, asked: str) -> np.ndarray:
         if self.scales is None:
-            raise NoDistributionError(
-                f"This method predicts a point, not a distribution: it has no .{asked}."
-            )
+            raise NoDistributionError(f"This method predicts a point, not a distribution: it has no .{asked}.")
         return self.scales
 
     def _standardised(self, y: Any, asked: str) -> np.ndarray:
@@ -173,6 +167,4 @@ def _broadcast(scales: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     try:
         return np.broadcast_to(scales, shape)
     except ValueError:
-        raise ValueError(
-            f"The standard deviations have shape {scales.shape}; the means have {shape}."
-        ) from None
+        raise ValueError(f"The standard deviations have shape {scales.shape}; the means have {shape}.") from None

@@ -103,21 +103,15 @@ class TaskSet(Sequence[Task]):
             raise TaskError("There are no tasks.")
         for position, task in enumerate(members):
             if not isinstance(task, Task):
-                raise TaskError(
-                    f"Entry {position} is a {type(task).__name__}, not a Task; wrap it as Task(x, y)."
-                )
+                raise TaskError(f"Entry {position} is a {type(task).__name__}, not a Task; wrap it as Task(x, y).")
             if task.dim != members[0].dim:
                 raise TaskError(
                     f"{task.name} (entry {position}) has {task.dim} input columns but {members[0].name} has "
                     f"{members[0].dim}; all tasks must share the same inputs."
                 )
             if len(task) == 0 and not allow_empty:
-                raise TaskError(
-                    f"{task.name} (entry {position}) is empty; remove it or give it at least one row."
-                )
-        names = (
-            tuple(input_names) if input_names is not None else tuple(f"x{j}" for j in range(members[0].dim))
-        )
+                raise TaskError(f"{task.name} (entry {position}) is empty; remove it or give it at least one row.")
+        names = tuple(input_names) if input_names is not None else tuple(f"x{j}" for j in range(members[0].dim))
         if len(names) != members[0].dim:
             raise TaskError(f"There are {len(names)} input names for {members[0].dim} input columns.")
         object.__setattr__(self, "tasks", members)
@@ -133,9 +127,7 @@ class TaskSet(Sequence[Task]):
                 "from_arrays([x], [y])."
             )
         if len(xs) != len(ys):
-            raise TaskError(
-                f"There are {len(xs)} arrays of inputs but {len(ys)} of targets; they must pair up."
-            )
+            raise TaskError(f"There are {len(xs)} arrays of inputs but {len(ys)} of targets; they must pair up.")
         labelled = names if names is not None else [f"task {i}" for i in range(len(xs))]
         if len(labelled) != len(xs):
             raise TaskError(f"There are {len(labelled)} names for {len(xs)} tasks.")
@@ -167,14 +159,10 @@ class TaskSet(Sequence[Task]):
                 order[str(label)].append(row)
         gone = [label for label, rows in order.items() if not rows]
         if gone:
-            warnings.warn(
-                f"{len(gone)} tasks have no complete row and were left out: {_listing(gone)}.", stacklevel=2
-            )
+            warnings.warn(f"{len(gone)} tasks have no complete row and were left out: {_listing(gone)}.", stacklevel=2)
         members = [Task(table[rows, :-1], table[rows, -1], label) for label, rows in order.items() if rows]
         if not members:
-            raise TaskError(
-                "No task has a row with all inputs and the target present; nothing is left to learn from."
-            )
+            raise TaskError("No task has a row with all inputs and the target present; nothing is left to learn from.")
         return cls(members, input_names=input_names, target_name=str(target))
 
     def __len__(self) -> int:
@@ -226,9 +214,7 @@ class TaskSet(Sequence[Task]):
         n = len(self)
         counts = [round(size * n) if isinstance(size, float) else size for size in sizes]
         if any(count < 1 for count in counts) or sum(counts) >= n:
-            raise TaskError(
-                f"Cannot split {n} tasks into parts of {counts} and a rest; every part needs a task."
-            )
+            raise TaskError(f"Cannot split {n} tasks into parts of {counts} and a rest; every part needs a task.")
         order = np.arange(n) if key is None else as_generator(key).permutation(n)
         edges = np.cumsum([0, *counts, n - sum(counts)])
         return tuple(self.take(order[a:b]) for a, b in pairwise(edges))
@@ -362,9 +348,7 @@ def check_query(x: Any, dim: int) -> Inputs:
     if inputs.ndim == 1 and dim == 1:
         inputs = inputs[:, None]
     if inputs.ndim != 2 or inputs.shape[1] != dim:
-        raise TaskError(
-            f"x has shape {np.shape(x)}; this prior was fitted with d={dim}, so it must be (q, {dim})."
-        )
+        raise TaskError(f"x has shape {np.shape(x)}; this prior was fitted with d={dim}, so it must be (q, {dim}).")
     _check_finite(inputs, "x")
     return inputs
 
@@ -417,8 +401,7 @@ def _context_mask(task: Task, context: Any, generator: np.random.Generator | Non
         mask = np.asarray(context(task))
         if mask.shape != (len(task),) or mask.dtype != bool:
             raise TaskError(
-                f"The context function gave {mask.dtype} {mask.shape} for {task.name}; "
-                f"expected bool ({len(task)},)."
+                f"The context function gave {mask.dtype} {mask.shape} for {task.name}; expected bool ({len(task)},)."
             )
         return mask
     if isinstance(context, float):

@@ -33,9 +33,7 @@ def test_list_shows_what_is_present_absent_and_damaged(tmp_path):
     (tmp_path / "toy.mat").write_bytes(CONTENT)
     result = run("list", "--data-dir", tmp_path)
     assert result.exit_code == 0
-    toy, other = (
-        next(row for row in result.output.splitlines() if f"{name}.mat" in row) for name in ("toy", "other")
-    )
+    toy, other = (next(row for row in result.output.splitlines() if f"{name}.mat" in row) for name in ("toy", "other"))
     assert "present" in toy
     assert "0.0 MB" in toy
     assert "toy-env, toy-env-full" in toy
@@ -74,8 +72,6 @@ def test_fetch_that_fails_exits_with_one(tmp_path):
     assert "the shelf" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments", [("fetch", "nothing"), ("path", "nothing"), ("fetch",), ("list", "--what")]
-)
+@pytest.mark.parametrize("arguments", [("fetch", "nothing"), ("path", "nothing"), ("fetch",), ("list", "--what")])
 def test_a_wrong_call_exits_with_two(arguments):
     assert run(*arguments).exit_code == 2

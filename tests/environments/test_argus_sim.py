@@ -56,9 +56,7 @@ def test_pd_loop_converges_to_the_second_order_response():
     errors = []
     for period, samples in [(1e-4, 600), (5e-5, 1200), (2.5e-5, 2400)]:
         time = period * np.arange(1, samples + 1)
-        exact = np.exp(-decay * time) * (
-            np.cos(frequency * time) + decay / frequency * np.sin(frequency * time)
-        )
+        exact = np.exp(-decay * time) * (np.cos(frequency * time) + decay / frequency * np.sin(frequency * time))
         got = trajectory(axis(period=period, samples=samples), [kp, 0.0, kd], step).position
         errors.append(np.abs(-np.asarray(got) / step - exact).max())
     assert errors[-1] < 0.01
@@ -210,8 +208,7 @@ def test_sizes(env):
 
 def test_tasks_are_disjoint_and_cover_the_grid(env):
     groups = [
-        {task.name for task in tasks}
-        for tasks in (env.meta_train, env.meta_valid.context, env.meta_test.context)
+        {task.name for task in tasks} for tasks in (env.meta_train, env.meta_valid.context, env.meta_test.context)
     ]
     assert sum(map(len, groups)) == len(set.union(*groups)) == 28
     assert groups[0] | groups[2] == {f"step {size * 1e6:.1f} um" for size in np.geomspace(1e-5, 1e-2, 24)}

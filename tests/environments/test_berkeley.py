@@ -19,9 +19,7 @@ def clockwork() -> np.ndarray:
 def fake_dir(tmp_path, monkeypatch):
     readings = clockwork()
     readings[berkeley.OUTLIER] = -1e6
-    savemat(
-        tmp_path / "berkeley_data.mat", {"berkeley_data": {"data": readings, "usedDays": [1, 5, 6, 7, 8]}}
-    )
+    savemat(tmp_path / "berkeley_data.mat", {"berkeley_data": {"data": readings, "usedDays": [1, 5, 6, 7, 8]}})
     source = _store.Source(
         "berkeley_data.mat", "", (_store.checksum(tmp_path / "berkeley_data.mat"),), "", ("berkeley",)
     )
@@ -38,9 +36,7 @@ def test_lagged_rows_hold_the_ten_readings_before_the_target_and_its_clock():
     x, y = berkeley.lagged(clockwork())
     assert x.shape == (46, 576, 11)
     assert y.shape == (46, 576)
-    minute = (
-        1441 + 10 + 10 * np.arange(576)
-    )  # the first day is gone, and ten readings more are needed as lags
+    minute = 1441 + 10 + 10 * np.arange(576)  # the first day is gone, and ten readings more are needed as lags
     np.testing.assert_allclose(y[3], minute + 0.03)
     for column, name in enumerate(berkeley.INPUT_NAMES[:-1]):
         np.testing.assert_allclose(x[3, :, column], minute - int(name.removeprefix("lag")) + 0.03)
@@ -73,9 +69,7 @@ def test_partial_sizes_and_separation(fake_dir, split):
         assert later.context.sizes.tolist() == [30] * 10
         assert later.target.sizes.tolist() == [288] * 10
         assert sensors(later.context) == sensors(later.target)
-    assert (
-        len({*sensors(env.meta_train), *sensors(env.meta_valid.target), *sensors(env.meta_test.target)}) == 30
-    )
+    assert len({*sensors(env.meta_train), *sensors(env.meta_valid.target), *sensors(env.meta_test.target)}) == 30
     first_target = min(task.y.min() for task in env.meta_test.target)
     for task in env.meta_train:
         assert len(np.unique(task.y)) == 30  # without replacement

@@ -35,14 +35,10 @@ def fake_records() -> dict[int, str]:
         hours = range(0, 48, 1 if record % 3 == 0 else 2)
         rows[record] = "".join(f"{h:02d}:30,GCS,{record + h / 100:.2f}\n{h:02d}:45,HR,80\n" for h in hours)
         rows[record] += "10:10,HCT,30\n"
-    rows[1] = (
-        "00:00,GCS,5\n00:59,GCS,8\n01:00,GCS,-1\n23:59,GCS,7\n24:59,GCS,9\n48:00,GCS,11\n03:00,HCT,33.5\n"
-    )
+    rows[1] = "00:00,GCS,5\n00:59,GCS,8\n01:00,GCS,-1\n23:59,GCS,7\n24:59,GCS,9\n48:00,GCS,11\n03:00,HCT,33.5\n"
     rows[2] = "00:00,GCS,5\n01:00,GCS,5\n02:00,GCS,5\n03:00,GCS,-1\n03:00,HCT,33.5\n"  # three hours: too few
     rows[N_FAKE] = "".join(f"{h:02d}:00,GCS,{N_FAKE}\n" for h in range(8))  # nothing after the first day
-    rows[N_FAKE - 1] = "".join(
-        f"{h:02d}:00,GCS,{N_FAKE}\n" for h in (1, 2, 3, 30, 31)
-    )  # three on the first day
+    rows[N_FAKE - 1] = "".join(f"{h:02d}:00,GCS,{N_FAKE}\n" for h in (1, 2, 3, 30, 31))  # three on the first day
     return rows
 
 
@@ -86,9 +82,7 @@ def test_an_archive_with_too_few_patients_is_refused(tmp_path, monkeypatch):
 def test_patients_train_from_the_front_and_test_from_the_back(fake_dir):
     env = physionet.physionet_gcs(0, fake_dir)
     assert patients(env.meta_train) == [1, *range(3, 102)]  # patient 2 has too few
-    assert patients(env.meta_test.target) == list(
-        range(N_FAKE - 2, N_FAKE - 502, -1)
-    )  # the last two cannot test
+    assert patients(env.meta_test.target) == list(range(N_FAKE - 2, N_FAKE - 502, -1))  # the last two cannot test
     assert patients(env.meta_valid.target) == list(range(N_FAKE - 502, N_FAKE - 602, -1))
     assert env.meta_test.context[0].x.max() == 24
     assert env.meta_test.target[0].x.min() > 24

@@ -109,9 +109,7 @@ def test_oracle_agrees_with_importance_sampling(env):
 def test_components_and_cells_are_fine_enough(env, predictives):
     """Against 16 times the components and 4 times the cells each way."""
     for i in range(3):
-        fine = sinusoid_oracle(
-            env.meta_test.context[i], env.meta_test.target[i].x, components=8192, cells=(2400, 512)
-        )
+        fine = sinusoid_oracle(env.meta_test.context[i], env.meta_test.target[i].x, components=8192, cells=(2400, 512))
         assert np.abs((predictives[i].mean - fine.mean) / fine.std).max() < 5e-3
         assert np.abs(predictives[i].std / fine.std - 1).max() < 1e-2
         y = env.meta_test.target[i].y

@@ -209,9 +209,7 @@ def test_a_damaged_file_is_replaced_only_by_a_good_one(tmp_path, monkeypatch):
 
 
 def test_an_unreachable_server_names_the_other_way(tmp_path, toy):
-    with pytest.raises(
-        DataError, match=r"could not be fetched from http://127\.0\.0\.1:9.*from the shelf and put"
-    ):
+    with pytest.raises(DataError, match=r"could not be fetched from http://127\.0\.0\.1:9.*from the shelf and put"):
         fetch("toy", tmp_path)
     assert os.listdir(tmp_path) == []
 

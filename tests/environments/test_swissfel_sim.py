@@ -57,9 +57,7 @@ def test_energy_is_greatest_at_the_optimum(one_run):
     assert power > 0.8
     generator = np.random.default_rng(0)
     for direction in np.concatenate([np.eye(12), generator.standard_normal((20, 12))]):
-        up, down = (
-            sim.lasing(MACHINE, one_run, one_run.optimum + h * direction, 0.0)[0] for h in (0.02, -0.02)
-        )
+        up, down = (sim.lasing(MACHINE, one_run, one_run.optimum + h * direction, 0.0)[0] for h in (0.02, -0.02))
         assert up < best
         assert up == pytest.approx(down, rel=1e-9)
 
@@ -132,8 +130,7 @@ def test_sizes(env):
 
 def test_runs_and_points_are_disjoint(env):
     groups = [
-        {task.name for task in tasks}
-        for tasks in (env.meta_train, env.meta_valid.context, env.meta_test.context)
+        {task.name for task in tasks} for tasks in (env.meta_train, env.meta_valid.context, env.meta_test.context)
     ]
     assert sum(map(len, groups)) == len(set.union(*groups)) == 13
     for pairs in (env.meta_valid, env.meta_test):

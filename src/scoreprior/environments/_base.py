@@ -25,9 +25,7 @@ class Card:
     notes: str = ""
 
     def __str__(self) -> str:
-        parts = (
-            f"{self.title}. Source: {self.source}. Licence: {self.licence}. {self.sizes} Units: {self.units}."
-        )
+        parts = f"{self.title}. Source: {self.source}. Licence: {self.licence}. {self.sizes} Units: {self.units}."
         return f"{parts} {self.notes}".strip()
 
 

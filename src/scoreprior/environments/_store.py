@@ -125,13 +125,9 @@ def fetch(name: str, data_dir: str | Path | None = None) -> Path:
                 downloader=_Resumable(path.with_name(f"{path.name}.part")),
             )
     except ValueError as error:  # what pooch raises when the checksum is wrong; the bytes are gone by then
-        raise DataError(
-            f"{source.url} is not the expected file, and nothing was kept: {error} {by_hand}"
-        ) from error
+        raise DataError(f"{source.url} is not the expected file, and nothing was kept: {error} {by_hand}") from error
     except (OSError, http.client.HTTPException) as error:  # OSError includes urllib's errors and time-outs
-        raise DataError(
-            f"{source.file} could not be fetched from {source.url}: {error}. {by_hand}"
-        ) from error
+        raise DataError(f"{source.file} could not be fetched from {source.url}: {error}. {by_hand}") from error
     return locate(name, data_dir)
 
 
@@ -159,26 +155,18 @@ class _Resumable:
         try:
             self._append(url, have)
         except urllib.error.HTTPError as error:
-            if (
-                error.code != 416
-            ):  # Range Not Satisfiable: the part is longer than the file, so it is of no use
+            if error.code != 416:  # Range Not Satisfiable: the part is longer than the file, so it is of no use
                 raise
             self._append(url, 0)
         os.replace(self.part, output_file)
 
     def _append(self, url: str, have: int) -> None:
         headers = {"User-Agent": "scoreprior"} | ({"Range": f"bytes={have}-"} if have else {})
-        with urllib.request.urlopen(
-            urllib.request.Request(url, headers=headers), timeout=_TIMEOUT_SECONDS
-        ) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as answer:
             # A server that ignores Range sends the whole file with status 200: start over.
-            continues = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
-                f"bytes {have}-"
-            )
+            continues = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
             if answer.status == 206 and not continues:
-                raise OSError(
-                    f"the server continued at {answer.headers.get('Content-Range')}, not at byte {have}"
-                )
+                raise OSError(f"the server continued at {answer.headers.get('Content-Range')}, not at byte {have}")
             length = answer.headers.get("Content-Length")
             with self.part.open("ab" if continues else "wb") as stream:
                 shutil.copyfileobj(answer, stream)
@@ -188,9 +176,7 @@ class _Resumable:
             int(length) + (have if continues else 0) if length else None,
         )
         if whole is not None and arrived < whole:
-            raise OSError(
-                f"the connection ended after {arrived} of {whole} bytes; fetch again to continue from there"
-            )
+            raise OSError(f"the connection ended after {arrived} of {whole} bytes; fetch again to continue from there")
 
 
 def _source(name: str) -> Source:

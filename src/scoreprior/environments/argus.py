@@ -102,9 +102,7 @@ def _task(path: Path, place: str, number: int, x: Any, y: Any, least: int) -> Ta
     except TaskError as error:
         raise DataError(f"{path}: {place}: {error}") from error
     if task.dim != DIM:
-        raise DataError(
-            f"{path}: {place} has {task.dim} input columns, not the {DIM} gains of the controller."
-        )
+        raise DataError(f"{path}: {place} has {task.dim} input columns, not the {DIM} gains of the controller.")
     if len(task) < least:
         raise DataError(f"{path}: {place} has {len(task)} points; at least {least} are needed.")
     return task
@@ -130,8 +128,7 @@ def _test_pairs(test: list[tuple[Task, Task]], generator: np.random.Generator) -
 def _card(train: int, test: int) -> Card:
     return Card(
         title="Argus-Control: a linear motion system tuned in simulation, as published",
-        source=f"{FILE}, from the archive linked in github.com/krunolp/mars; Rothfuss et al. (2022), "
-        "arXiv:2210.13319",
+        source=f"{FILE}, from the archive linked in github.com/krunolp/mars; Rothfuss et al. (2022), arXiv:2210.13319",
         licence="none stated with the data, which this package does not redistribute",
         sizes=f"{train} train and {test} test tasks, one a step size between 10 um and 10 mm; contexts have "
         f"{CONTEXT} points.",

@@ -89,9 +89,7 @@ def advance(axis: Axis, gains: Float[Array, " 3"], state: State) -> tuple[State,
     integral = state.integral - jnp.where(winding, 0.0, ki * measured * axis.period)
     queue = jnp.append(state.queue, command)
     position, velocity = move(axis, state.position, state.velocity, queue[0])
-    return State(position, velocity, measured, slope, integral, queue[1:]), Sample(
-        position, measured, queue[0]
-    )
+    return State(position, velocity, measured, slope, integral, queue[1:]), Sample(position, measured, queue[0])
 
 
 def move(
@@ -105,11 +103,7 @@ def move(
     stiction = (axis.breakaway - axis.coulomb) * jnp.exp(-((velocity / axis.stribeck_velocity) ** 2))
     free = velocity + axis.period / axis.mass * force
     dry = axis.period / axis.mass * (axis.coulomb + stiction)
-    slowed = (
-        jnp.sign(free)
-        * jnp.maximum(jnp.abs(free) - dry, 0.0)
-        / (1.0 + axis.period * axis.viscous / axis.mass)
-    )
+    slowed = jnp.sign(free) * jnp.maximum(jnp.abs(free) - dry, 0.0) / (1.0 + axis.period * axis.viscous / axis.mass)
     moved = position + axis.period * (velocity + slowed) / 2
     stopped = jnp.clip(moved, -axis.travel, axis.travel)
     return stopped, jnp.where(stopped == moved, slowed, 0.0)
@@ -119,13 +113,9 @@ def _encoder(axis: Axis, position: Float[Array, ""]) -> Float[Array, ""]:
     return axis.resolution * jnp.round(position / axis.resolution)
 
 
-def simulate(
-    axis: Axis, gains: Float[Array, " 3"], step: Float[Array, ""], phase: Float[Array, ""]
-) -> Sample:
+def simulate(axis: Axis, gains: Float[Array, " 3"], step: Float[Array, ""], phase: Float[Array, ""]) -> Sample:
     """The trajectory of one step response, each field (samples,)."""
-    return jax.lax.scan(
-        lambda state, _: advance(axis, gains, state), start(axis, step, phase), None, axis.samples
-    )[1]
+    return jax.lax.scan(lambda state, _: advance(axis, gains, state), start(axis, step, phase), None, axis.samples)[1]
 
 
 def variation(

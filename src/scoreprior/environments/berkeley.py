@@ -101,9 +101,7 @@ def lagged(
 
 def _sensor_tasks(data_dir: str | Path | None) -> list[Task]:
     """One task per sensor with all of its 576 rows."""
-    readings = np.array(
-        loadmat(locate("berkeley", data_dir))["berkeley_data"]["data"][0, 0], dtype=np.float64
-    )
+    readings = np.array(loadmat(locate("berkeley", data_dir))["berkeley_data"]["data"][0, 0], dtype=np.float64)
     row, sensor = OUTLIER
     readings[row, sensor] = readings[[row - 1, row + 1], sensor].mean()
     x, y = lagged(readings)

@@ -126,12 +126,9 @@ def parse(archive: Path) -> dict[str, Measurements]:
             for hour, variable, value in _ROW.findall(content.read()):
                 rows[variable.decode()].append((record, int(hour), float(value)))
     if n_records != N_RECORDS:
-        raise DataError(
-            f"{archive} has {n_records} patients, not {N_RECORDS}; it is not set A of the challenge."
-        )
+        raise DataError(f"{archive} has {n_records} patients, not {N_RECORDS}; it is not set A of the challenge.")
     return {
-        variable: _hourly_means(np.array(table, dtype=np.float64).reshape(-1, 3))
-        for variable, table in rows.items()
+        variable: _hourly_means(np.array(table, dtype=np.float64).reshape(-1, 3)) for variable, table in rows.items()
     }
 
 

@@ -61,9 +61,7 @@ def gp_sinusoid(
         "n_test": n_test,
         "n_target": n_target,
     }
-    return _environment(
-        "gp-sinusoid", "Gaussian process around a sinusoid", process, _GP_STREAM, split, sizes
-    )
+    return _environment("gp-sinusoid", "Gaussian process around a sinusoid", process, _GP_STREAM, split, sizes)
 
 
 def student_t_sinusoid(

@@ -60,9 +60,7 @@ def sinusoid(
     return Environment("sinusoid", parts.train, parts.valid, parts.test, card, split, oracle=sinusoid_oracle)
 
 
-def sinusoid_oracle(
-    context: Task, x: Any, *, components: int = 512, cells: tuple[int, int] = (600, 128)
-) -> Predictive:
+def sinusoid_oracle(context: Task, x: Any, *, components: int = 512, cells: tuple[int, int] = (600, 128)) -> Predictive:
     """The predictive of y at x (q, 1) given the context and the true prior; the context may be empty.
 
     Given (a, b) the model is linear in (c, beta) with a Gaussian prior, so those two are integrated out in

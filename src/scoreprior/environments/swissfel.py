@@ -84,9 +84,7 @@ def _read_run(folder: Path, run: int, name: str) -> Task:
                 raise DataError(f"{path} has no dataset /{key}; it is not the published file.")
             table = file[key][:POINTS]
     except OSError as error:
-        raise DataError(
-            f"{path} cannot be read as HDF5: {error}. It may be truncated; get it again."
-        ) from error
+        raise DataError(f"{path} cannot be read as HDF5: {error}. It may be truncated; get it again.") from error
     for field in ("x", "y"):
         if table.dtype.names is None or field not in table.dtype.names:
             raise DataError(f"{path}: the dataset /{key} has no field {field!r}.")
@@ -101,16 +99,12 @@ def _read_run(folder: Path, run: int, name: str) -> Task:
 
 
 def _parameter_names(folder: Path) -> tuple[str, ...]:
-    listed = [
-        folder / "sf" / PurePosixPath(file).name for file in _parameter_files(folder / "experiment.yaml")
-    ]
+    listed = [folder / "sf" / PurePosixPath(file).name for file in _parameter_files(folder / "experiment.yaml")]
     # Old recordings name a file that was later stored under a fixed name.
     present = [path for path in listed if path.is_file()] or [folder / "sf" / FALLBACK_FILE]
     names = tuple(name for path in present for name in _channels(path))
     if len(names) != DIM:
-        raise DataError(
-            f"{', '.join(map(str, present))} list {len(names)} channels; the inputs have {DIM} dimensions."
-        )
+        raise DataError(f"{', '.join(map(str, present))} list {len(names)} channels; the inputs have {DIM} dimensions.")
     return names
 
 
@@ -140,9 +134,7 @@ def _channels(path: Path) -> list[str]:
     try:
         frame = pd.read_csv(path, comment="#", skipinitialspace=True)
     except FileNotFoundError as error:
-        raise DataError(
-            f"{path} is not there, nor the parameter files that experiment.yaml names."
-        ) from error
+        raise DataError(f"{path} is not there, nor the parameter files that experiment.yaml names.") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a table of parameters: {error}.") from error
     if "pv" not in frame:

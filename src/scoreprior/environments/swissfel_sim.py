@@ -147,9 +147,7 @@ class _Recorder:
         return value
 
 
-def line_search(
-    measure: Callable[[np.ndarray], float], x: np.ndarray, generator: np.random.Generator
-) -> None:
+def line_search(measure: Callable[[np.ndarray], float], x: np.ndarray, generator: np.random.Generator) -> None:
     """Tune along random directions until `measure` ends: scan a segment, move to a fitted parabola's top."""
     span = 0.45
     while True:
@@ -163,9 +161,7 @@ def line_search(
         span = max(0.93 * span, 0.08)
 
 
-def nelder_mead(
-    measure: Callable[[np.ndarray], float], x: np.ndarray, generator: np.random.Generator
-) -> None:
+def nelder_mead(measure: Callable[[np.ndarray], float], x: np.ndarray, generator: np.random.Generator) -> None:
     """Tune by the simplex method on noisy readings until `measure` ends."""
     edges, _ = np.linalg.qr(generator.standard_normal((DIM, DIM)))
     simplex = np.clip(np.vstack([x, x + 0.2 * edges]), 0.0, 1.0)

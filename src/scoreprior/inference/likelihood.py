@@ -25,9 +25,7 @@ def log_likelihood(
     return -0.5 * jnp.sum(white**2) - jnp.sum(mask) * jnp.log(noise_std * jnp.sqrt(2 * jnp.pi))
 
 
-def minibatch(
-    key: PRNGKeyArray, context: PaddedTasks, size: int | None
-) -> tuple[PaddedTasks, Float[Array, ""]]:
+def minibatch(key: PRNGKeyArray, context: PaddedTasks, size: int | None) -> tuple[PaddedTasks, Float[Array, ""]]:
     """`size` of the m real context points without replacement, and m / size, the likelihood's weight.
 
     The whole context, with weight 1, where `size` is None or all slots fit. Slots beyond the real points are masked.

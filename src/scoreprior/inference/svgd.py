@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -42,9 +43,7 @@ def svgd_direction(
     return (gram @ scores + repulsion) / len(particles)
 
 
-def ascend(
-    particles: T, direction: T, optimiser: optax.OptState, rate: Float[Array, ""]
-) -> tuple[T, optax.OptState]:
+def ascend(particles: T, direction: T, optimiser: optax.OptState, rate: Float[Array, ""]) -> tuple[T, optax.OptState]:
     """particles + rate * Adam(direction); the rate is an array, so a new one does not retrace."""
     updates, optimiser = optax.scale_by_adam().update(direction, optimiser)
     return jax.tree.map(lambda leaf, update: leaf + rate * update, particles, updates), optimiser
@@ -99,7 +98,7 @@ class SVGDConfig:
         return SVGDHyper(*(jnp.asarray(value, jnp.float32) for value in values))
 
 
-class SVGDHyper(NamedTuple):
+class SVGDHyper(eqx.Module):
     """Hyper-parameters as arrays."""
 
     learning_rate: Float[Array, ""]
@@ -127,9 +126,7 @@ def init(particles: PyTree) -> SVGDState:
     return SVGDState(particles, start(particles), jnp.zeros((), int))
 
 
-def log_posterior(
-    params: PyTree, batch: PaddedTasks, weight: Float[Array, ""], hyper: SVGDHyper
-) -> Float[Array, ""]:
+def log_posterior(params: PyTree, batch: PaddedTasks, weight: Float[Array, ""], hyper: SVGDHyper) -> Float[Array, ""]:
     """weight * log p(y | h) + log N(weights; 0, prior_std^2), the latter up to a constant."""
     squares = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
     # Padding may hold anything, but a network's gradient at a non-finite input is not finite.
@@ -157,9 +154,7 @@ def build(config: SVGDConfig, hyper: SVGDHyper) -> Algorithm:
     return Algorithm(init, lambda key, state, context: step(key, state, context, config, hyper))
 
 
-def run(
-    config: SVGDConfig, hyper: SVGDHyper, context: PaddedTasks, particles: PyTree, key: PRNGKeyArray
-) -> PyTree:
+def run(config: SVGDConfig, hyper: SVGDHyper, context: PaddedTasks, particles: PyTree, key: PRNGKeyArray) -> PyTree:
     """Particles of the weight posterior of one padded task: x (m, d), y (m,), mask (m,)."""
     return iterate(build(config, hyper), particles, context, config.steps, key).particles
 

@@ -118,9 +118,7 @@ class StudentTProcessScore(eqx.Module):
         scale_key, process_key, noise_key = jax.random.split(as_key(key), 3)
         factor = cholesky(self.kernel(x, x))
         r = 0.5 * (self.df - 2) / jax.random.gamma(scale_key, self.df / 2, (n, 1), factor.dtype)
-        f = self.mean(x) + jnp.sqrt(r) * (
-            jax.random.normal(process_key, (n, len(x)), factor.dtype) @ factor.T
-        )
+        f = self.mean(x) + jnp.sqrt(r) * (jax.random.normal(process_key, (n, len(x)), factor.dtype) @ factor.T)
         if self.noise_std is None:
             return f
         return f + self.noise_std * jax.random.normal(noise_key, f.shape, f.dtype)
