@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# Nearly all of the suite's time is compilation, and nothing here runs long enough to earn it back.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

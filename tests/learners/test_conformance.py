@@ -27,8 +27,8 @@ QUICK: dict[str, dict] = {
 }
 # Methods that refuse tasks whose inputs are not lags of the target.
 NEEDS_LAGS = {"newest-lag"}
-# Compiled as long as the rest together; they share mars-gp's code, so that one stands for them in the default suite.
-SLOW = {"mars-bnn", "mars-gp-paper", "mars-bnn-paper"}
+# Compiling MARS takes longer than the rest together; test_mars.py covers it in the default suite.
+SLOW = {"mars-gp", "mars-bnn", "mars-gp-paper", "mars-bnn-paper"}
 NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sp.methods()]
 
 

@@ -111,6 +111,7 @@ def test_configurations_that_cannot_work_are_refused():
         sp.MARS(objective="exact")
 
 
+@pytest.mark.slow
 def test_progress_never_changes_results():
     env = sp.environment("sinusoid")
     small = sp.MARS(

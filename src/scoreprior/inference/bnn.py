@@ -86,7 +86,8 @@ def init_network(
     for depth, part in enumerate(parts[len(shapes) :]):
         seen = network.hidden(low + part * (high - low), depth)
         bias = -jnp.einsum("ui,iu->u", seen, network.weights[depth])
-        network = eqx.tree_at(lambda one, depth=depth: one.biases[depth], network, bias)
+        biases = (*network.biases[:depth], bias, *network.biases[depth + 1 :])
+        network = Network(network.weights, biases, network.linear, network.slope)
     return network
 
 

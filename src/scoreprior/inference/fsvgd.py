@@ -1,7 +1,7 @@
-"""Functional Stein variational gradient descent (section 2 and appendix A.1): particles of networks, updates in function space.
+"""Functional Stein variational gradient descent (appendix A.1): particles of networks, updates in function space.
 
-A particle is a callable pytree of arrays, x (k, d) -> (k,); the prior is any score. Everything here concerns one task in
-standardised units: `vmap` over tasks and `jit` outside.
+A particle is a callable pytree of arrays, x (k, d) -> (k,); the prior is any score. Everything here concerns one task
+in standardised units: `vmap` over tasks and `jit` outside.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class FSVGDState(NamedTuple):
 
     particles: PyTree
     optimiser: optax.OptState
-    count: Array
+    made: Array
 
 
 class MeasurementSet(NamedTuple):
@@ -107,15 +107,15 @@ def step(
     hyper: FSVGDHyper,
     offset: Offset | None = None,
 ) -> tuple[FSVGDState, FSVGDInfo]:
-    """theta_l <- theta_l + rate * Adam(J_l^T phi_l), phi the SVGD direction of the function values (eq. 1, as an ascent)."""
+    """theta_l <- theta_l + rate * Adam(J_l^T phi_l), phi the SVGD direction of the functions (eq. 1, as an ascent)."""
     measured = measurement_set(key, context, measurement, config.measurement_points, config.context_batch)
     f, pull_back = jax.vjp(lambda particles: functions(particles, measured.x, offset), state.particles)
     scores = posterior_scores(f, measured, score, hyper.noise_std, hyper.temperature)
     direction = svgd_direction(f, scores, hyper.bandwidth)
-    rate = decayed(hyper.learning_rate, state.count, config.steps, config.final_rate)
+    rate = decayed(hyper.learning_rate, state.made, config.steps, config.final_rate)
     particles, optimiser = ascend(state.particles, pull_back(direction)[0], state.optimiser, rate)
     info = FSVGDInfo(measured, f, scores, direction)
-    return FSVGDState(particles, optimiser, state.count + 1), info
+    return FSVGDState(particles, optimiser, state.made + 1), info
 
 
 def build(
@@ -175,7 +175,7 @@ def measurement_set(
     points: int,
     context_batch: int | None,
 ) -> MeasurementSet:
-    """A batch of the context plus `points` draws from nu; draws also fill the context's padding, so no score needs a mask."""
+    """A batch of the context plus `points` draws from nu; draws fill the padding too: no score needs a mask."""
     draw_key, batch_key = jax.random.split(key)
     batch, weight = minibatch(batch_key, context, context_batch)
     slots = len(batch.y)

@@ -1,7 +1,7 @@
 """Functional variational inference (Sun et al., 2019), the alternative to fSVGD that the paper names (section 5.4).
 
-A mean-field Gaussian over one network's weights ascends the functional ELBO E_q log p(y | f) - KL(q(f^X) || p(f^X)) at a
-new measurement set X per step. The prior enters by its score alone; the score of q(f^X) is estimated from draws.
+A mean-field Gaussian over one network's weights ascends the functional ELBO E_q log p(y | f) - KL(q(f^X) || p(f^X)) at
+a new measurement set X per step. The prior enters by its score alone; the score of q(f^X) is estimated from draws.
 Called as `fsvgd.run` is, and answers with particles drawn from q, so prediction is shared.
 """
 
@@ -32,8 +32,8 @@ Entropy = Literal["gaussian", "spectral"]
 class FVIConfig:
     """Functional variational inference; "range" holds what is sensible to search.
 
-    `entropy` names the estimate of grad log q(f^X): "spectral" is Sun et al.'s (SSGE), "gaussian" the score of a Gaussian
-    with the draws' moments: closer on process marginals at any number of draws that is affordable, and cheaper.
+    `entropy` names the estimate of grad log q(f^X): "spectral" is Sun et al.'s (SSGE), "gaussian" the score of a
+    Gaussian with the draws' moments: closer on process marginals at any affordable number of draws, and cheaper.
     """
 
     particles: int = 10
@@ -89,7 +89,7 @@ class FVIState(NamedTuple):
 
     q: MeanField
     optimiser: optax.OptState
-    count: Array
+    made: Array
 
 
 class FVIInfo(NamedTuple):
@@ -127,9 +127,9 @@ def step(
     prior = jax.vmap(prior_at(score, measured.x))(noisy)
     own = spectral_score(noisy) if config.entropy == "spectral" else gaussian_score(noisy, f, hyper.function_noise)
     direction = (measured.weight * data + hyper.temperature * prior - own) / config.samples
-    rate = decayed(hyper.learning_rate, state.count, config.steps, config.final_rate)
+    rate = decayed(hyper.learning_rate, state.made, config.steps, config.final_rate)
     q, optimiser = ascend(state.q, pull_back(direction)[0], state.optimiser, rate)
-    return FVIState(q, optimiser, state.count + 1), FVIInfo(measured, f, direction)
+    return FVIState(q, optimiser, state.made + 1), FVIInfo(measured, f, direction)
 
 
 def build(
@@ -185,7 +185,7 @@ def gaussian_score(
 
 
 def spectral_score(draws: Float[Array, "S k"], mass: float = 0.99) -> Float[Array, "S k"]:
-    """The spectral Stein gradient estimator (Shi et al., 2018) at its own draws: -K^+ R, R_l = sum_i grad_i k(f_i, f_l).
+    """Spectral Stein gradient estimator (Shi et al., 2018) at its own draws: -K^+ R, R_l = sum_i grad_i k(f_i, f_l).
 
     K^+ inverts the leading eigenvalues that hold `mass` of their sum; the bandwidth is the median squared distance.
     """

@@ -25,7 +25,7 @@ T = TypeVar("T")
 def rbf_kernel_and_repulsion(
     particles: Float[Array, "L p"], bandwidth: Float[Array, ""]
 ) -> tuple[Float[Array, "L L"], Float[Array, "L p"]]:
-    """k_il = exp(-|h_i - h_l|^2 / (2 bandwidth)) and, for every l, sum_i grad_{h_i} k_il = sum_i k_il (h_l - h_i) / bandwidth."""
+    """k_il = exp(-|h_i - h_l|^2 / (2 bandwidth)) and sum_i grad_{h_i} k_il = sum_i k_il (h_l - h_i) / bandwidth."""
     # Distances are those of the centred particles; their inner products keep the digits that the raw ones lose.
     centred = particles - jnp.mean(particles, axis=0)
     inner = centred @ centred.T
@@ -112,7 +112,7 @@ class SVGDState(NamedTuple):
 
     particles: PyTree
     optimiser: optax.OptState
-    count: Array
+    made: Array
 
 
 class SVGDInfo(NamedTuple):
@@ -144,9 +144,9 @@ def step(
     values, scores = jax.vmap(value_and_score)(state.particles)
     flat, unravel = _ravel(state.particles)
     direction = jax.vmap(unravel)(svgd_direction(flat, _ravel(scores)[0], hyper.bandwidth))
-    rate = decayed(hyper.learning_rate, state.count, config.steps, config.final_rate)
+    rate = decayed(hyper.learning_rate, state.made, config.steps, config.final_rate)
     particles, optimiser = ascend(state.particles, direction, state.optimiser, rate)
-    return SVGDState(particles, optimiser, state.count + 1), SVGDInfo(values)
+    return SVGDState(particles, optimiser, state.made + 1), SVGDInfo(values)
 
 
 def build(config: SVGDConfig, hyper: SVGDHyper) -> Algorithm:

@@ -2,8 +2,9 @@
 
 Stage 1 interpolates every task, draws function values at random measurement sets and fits a score to them. Stage 2 runs
 fSVGD on a new task's few points with that score as the prior. `MARS.paper()` is the published configuration; `MARS()`
-departs from it in three ways: the score is anchored to a Gaussian process learned from all tasks (`scores/anchored.py`),
-the network's residual is learned by denoising, and particles start as draws of that process's posterior.
+departs from it in three ways: the score is anchored to a Gaussian process learned from all tasks
+(`scores/anchored.py`), the network's residual is learned by denoising, and particles start as draws of that process's
+posterior.
 """
 
 from __future__ import annotations
