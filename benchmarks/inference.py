@@ -3,7 +3,7 @@
     python benchmarks/inference.py [--tasks 100] [--steps 50] [--repeats 5] [--chunk 20]
 
 10 particles of a 3 x 32 network, 8 context and 16 measurement points. The method's original implementation was
-measured at 1.4 to 2.7 ms per step and task on comparable hardware; the last column is 1.4 over our wall clock.
+once measured at 1.4 to 2.7 ms per step and task, on another machine; the last column is 1.4 over our wall clock.
 `--chunk` batches as many tasks at a time one after the other, whose particles and moments then stay in the cache.
 """
 

@@ -33,6 +33,7 @@ def test_demo_prints_the_table_and_writes_the_figure(tmp_path: Path, monkeypatch
     names = {"mars-gp": "ridge"}
     monkeypatch.setattr(demo_module, "learner", lambda name: sp.learner(names.get(name, name)))
     monkeypatch.setattr(demo_module, "METHODS", ("mars-gp", "vanilla-gp", "last-value"))
+    monkeypatch.setattr(demo_module, "TASKS", 5)
     out = tmp_path / "figure.png"
     result = CliRunner().invoke(app, ["demo", "--quiet", "--out", str(out)])
     assert result.exit_code == 0, result.output
