@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from scoreprior.learners._base import MetaLearner, Posterior, Posteriors, Prior
+from scoreprior.space import override
 
 # name -> (module, how to build it there, what it is in one line)
 _REGISTRY: dict[str, tuple[str, str, str]] = {
@@ -39,14 +39,14 @@ def methods() -> dict[str, str]:
 
 
 def learner(name: str, **overrides: Any) -> MetaLearner:
-    """A method by name with its defaults, or with some of its settings overridden."""
+    """A method by name with its defaults, or with settings overridden; "training.steps" is one of a nested config."""
     if name not in _REGISTRY:
         raise ValueError(f"There is no method {name!r}; there are {', '.join(_REGISTRY)}.")
     module, path, _ = _REGISTRY[name]
     build: Callable[..., Any] = import_module(f"scoreprior.learners.{module}")  # type: ignore[assignment]
     for attribute in path.split("."):
         build = getattr(build, attribute)
-    return replace(build(), **overrides)
+    return override(build(), overrides)
 
 
 __all__ = ["MetaLearner", "Posterior", "Posteriors", "Prior", "learner", "methods"]
