@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, shared_evidence, shared_log_prob
+from scoreprior._linalg import (
+    cholesky,
+    gaussian_log_prob,
+    mask_gram,
+    shared_evidence,
+    shared_log_prob,
+    solve_cholesky,
+    solve_lower,
+    solve_upper,
+)
 
 
 @pytest.fixture
@@ -82,3 +91,67 @@ def test_masked_log_prob_ignores_masked_points():
         value = gaussian_log_prob(jnp.asarray(residual), factor, jnp.asarray(mask))
     expected = multivariate_normal(cov=gram[np.ix_(mask, mask)]).logpdf(residual[mask])
     np.testing.assert_allclose(value, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 40, 300])
+def test_factors_and_solves_are_lapacks(m):
+    rng = np.random.default_rng(m)
+    root = rng.normal(size=(m, m + 3))
+    gram, b = root @ root.T + np.eye(m), rng.normal(size=(m, 2))
+    with jax.enable_x64(True):
+        factor = cholesky(jnp.asarray(gram), 0.0)
+        expected = np.linalg.cholesky(gram)
+        np.testing.assert_allclose(factor, expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(solve_lower(factor, b[:, 0]), np.linalg.solve(expected, b[:, 0]), rtol=1e-8)
+        np.testing.assert_allclose(solve_upper(factor, jnp.asarray(b)), np.linalg.solve(expected.T, b), rtol=1e-8)
+        np.testing.assert_allclose(solve_cholesky(factor, jnp.asarray(b)), np.linalg.solve(gram, b), rtol=1e-8)
+
+
+def test_derivatives_of_factors_and_solves_are_lapacks():
+    """Both modes, against JAX's own rules for the LAPACK versions, batched as well."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(3, 5, 8))
+    grams, b = root @ root.transpose(0, 2, 1) + np.eye(5), rng.normal(size=(3, 5, 2))
+
+    def own(gram, b):
+        factor = cholesky(gram, 0.0)
+        return jnp.sum(jnp.sin(solve_cholesky(factor, b))) + jnp.sum(solve_lower(factor, b[:, 0]) ** 3)
+
+    def lapack(gram, b):
+        factor = jnp.linalg.cholesky(gram)
+        lower = jax.scipy.linalg.solve_triangular(factor, b[:, 0], lower=True)
+        return jnp.sum(jnp.sin(jax.scipy.linalg.cho_solve((factor, True), b))) + jnp.sum(lower**3)
+
+    with jax.enable_x64(True):
+        args = (jnp.asarray(grams), jnp.asarray(b))
+        for derivative in (jax.grad, jax.jacfwd):
+            mine = jax.vmap(derivative(own, argnums=(0, 1)))(*args)
+            theirs = jax.vmap(derivative(lapack, argnums=(0, 1)))(*args)
+            for ours, other in zip(mine, theirs):
+                np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
+        second, other = (jax.hessian(f, argnums=1)(args[0][0], args[1][0]) for f in (own, lapack))
+        np.testing.assert_allclose(second, other, rtol=1e-8, atol=1e-10)
+
+
+def test_a_matrix_that_is_not_positive_definite_gives_no_numbers():
+    assert not np.isfinite(cholesky(jnp.asarray([[1.0, 2.0], [2.0, 1.0]]))).all()
+
+
+def test_many_batched_solves_at_once_come_back():
+    """LAPACK's batches hung here: independent factors and solves under a gradient, inside a loop."""
+    rng = np.random.default_rng(0)
+    root = jnp.asarray(rng.normal(size=(100, 24, 30)), jnp.float32)
+    grams = root @ jnp.swapaxes(root, 1, 2)
+
+    def loss(log_scale):
+        def one(gram):
+            factors = [cholesky(gram + jnp.exp(s) * jnp.eye(24)) for s in log_scale]
+            return sum(jnp.sum(solve_lower(f, gram) ** 2) + jnp.sum(solve_cholesky(f, gram[0])) for f in factors)
+
+        return jnp.mean(jax.vmap(one)(grams))
+
+    def descend(log_scale, _):
+        return log_scale - 1e-6 * jax.grad(loss)(log_scale), None
+
+    final, _ = jax.jit(lambda s: jax.lax.scan(descend, s, None, 50))(jnp.zeros(4))
+    assert np.isfinite(final).all()

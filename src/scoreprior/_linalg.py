@@ -2,6 +2,10 @@
 
 Masked points become independent unit-variance points: they add nothing to a quadratic form over zeros and
 nothing to a log determinant, so a ragged batch is one batch of equal matrices.
+
+Factors and triangular solves of small matrices are loops of our own. On the CPU, jaxlib 0.10 spreads a batch of LAPACK
+calls over the very threads that run the program; two such batches at once wait for each other for ever (seen on two
+cores). Loops over rows are as fast on batches of matrices of this size.
 """
 
 from __future__ import annotations
@@ -16,6 +20,9 @@ from jaxtyping import Array, Bool, Float
 JITTER = 1e-5
 """Relative to the mean diagonal; about 100 times the single-precision round-off."""
 
+_LARGEST = 256
+"""Beyond this size LAPACK is much faster, and batches of matrices that large are rare."""
+
 
 def mask_gram(gram: Float[Array, "m m"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
     """The Gram matrix with the rows and columns of masked points replaced by the identity's."""
@@ -26,22 +33,73 @@ def mask_gram(gram: Float[Array, "m m"], mask: Bool[Array, " m"]) -> Float[Array
 def cholesky(gram: Float[Array, "m m"], jitter: float = JITTER) -> Float[Array, "m m"]:
     """Lower Cholesky factor of gram + jitter * mean(diag) * I."""
     scale = jnp.mean(jnp.diagonal(gram))
-    return jnp.linalg.cholesky(gram + jitter * scale * jnp.eye(gram.shape[-1], dtype=gram.dtype))
+    gram = gram + jitter * scale * jnp.eye(gram.shape[-1], dtype=gram.dtype)
+    return _factor(gram) if len(gram) <= _LARGEST else jnp.linalg.cholesky(gram)
 
 
 def solve_lower(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
     """L^-1 b."""
-    return jsl.solve_triangular(factor, b, lower=True)
+    if len(factor) > _LARGEST:
+        return jsl.solve_triangular(factor, b, lower=True)
+    return jax.lax.custom_linear_solve(
+        lambda x: factor @ x,
+        b,
+        lambda _, b: _substitute(factor, b),
+        transpose_solve=lambda _, b: _substitute_back(factor, b),
+    )
 
 
 def solve_upper(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
     """L^-T b."""
-    return jsl.solve_triangular(factor, b, lower=True, trans=1)
+    if len(factor) > _LARGEST:
+        return jsl.solve_triangular(factor, b, lower=True, trans=1)
+    return jax.lax.custom_linear_solve(
+        lambda x: factor.T @ x,
+        b,
+        lambda _, b: _substitute_back(factor, b),
+        transpose_solve=lambda _, b: _substitute(factor, b),
+    )
 
 
 def solve_cholesky(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
     """(L L^T)^-1 b."""
-    return jsl.cho_solve((factor, True), b)
+    return solve_upper(factor, solve_lower(factor, b))
+
+
+@jax.custom_jvp
+def _factor(gram: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """Lower Cholesky factor column by column; NaN where the matrix is not positive definite."""
+    rows = jnp.arange(len(gram))
+
+    def column(j: Array, factor: Array) -> Array:
+        left = gram[:, j] - factor @ factor[j]
+        return factor.at[:, j].set(jnp.where(rows >= j, left / jnp.sqrt(left[j]), 0.0))
+
+    return jax.lax.fori_loop(0, len(gram), column, jnp.zeros_like(gram))
+
+
+@_factor.defjvp
+def _factor_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """dL = L Phi(L^-1 dA L^-T), Phi the lower triangle with half its diagonal."""
+    factor = _factor(primals[0])
+    tangent = 0.5 * (tangents[0] + tangents[0].T)
+    middle = jnp.tril(solve_lower(factor, solve_lower(factor, tangent).T))
+    return factor, factor @ (middle - 0.5 * jnp.diag(jnp.diagonal(middle)))
+
+
+def _substitute(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
+    def row(j: Array, x: Array) -> Array:
+        return x.at[j].set((b[j] - factor[j] @ x) / factor[j, j])
+
+    return jax.lax.fori_loop(0, len(b), row, jnp.zeros_like(b))
+
+
+def _substitute_back(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
+    def row(i: Array, x: Array) -> Array:
+        j = len(b) - 1 - i
+        return x.at[j].set((b[j] - factor[:, j] @ x) / factor[j, j])
+
+    return jax.lax.fori_loop(0, len(b), row, jnp.zeros_like(b))
 
 
 def gaussian_log_prob(
