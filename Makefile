@@ -22,7 +22,8 @@ lint: .venv/.installed-test
 	$(RUN) mypy
 
 bench: .venv/.installed
-	for file in benchmarks/*.py; do .venv/bin/python "$$file"; done
+	.venv/bin/python benchmarks/score_training.py
+	.venv/bin/python benchmarks/inference.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

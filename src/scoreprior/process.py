@@ -1,8 +1,4 @@
-"""Gaussian processes: conditioning a process, and learning one from many tasks.
-
-`GaussianProcess` is what a prior over functions looks like when its marginals are Gaussian; `learn_process` fits one to
-all meta-training tasks together by type-II maximum likelihood. Everything here is in standardised units.
-"""
+"""Gaussian processes: what a prior over functions looks like when its marginals are Gaussian. Standardised units."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, solve_cholesky, solve_lower
@@ -27,11 +24,13 @@ class Conditioned(NamedTuple):
 
 
 class GaussianProcess(eqx.Module):
-    """f ~ GP(mean, kernel), y = f(x) + noise_std * eps."""
+    """f ~ GP(mean, kernel), y = f(x) + noise_std * eps; predictives of y may have a Student-t's tails."""
 
     mean: Mean
     kernel: Kernel
     noise_std: Float[Array, ""]
+    # Relative widths of the equally likely Gaussians that a predictive of y is made of; a single 1 is Gaussian.
+    tails: Float[Array, " c"] = eqx.field(default_factory=lambda: np.ones(1, np.float32))
 
     def condition(self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]) -> Conditioned:
         """The posterior given one padded task; no real point leaves the prior."""

@@ -104,8 +104,8 @@ def test_what_stands_in_the_padding_never_shows(case):
     x = jnp.asarray(prior.standardizer.scale_x(test.target[0].x), jnp.float32)[None]
     outcomes = []
     for padded in (batch, junk):
-        state = _base._infer_many(_base._bare(prior), padded, keys)
-        outcomes.append(_base._evaluate_many(_base._bare(prior), state, jnp.repeat(x, len(test), 0)).locs)
+        state = _base.infer_many(_base.bare(prior), padded, keys)
+        outcomes.append(_base.evaluate_many(_base.bare(prior), state, jnp.repeat(x, len(test), 0)).locs)
     np.testing.assert_allclose(outcomes[0], outcomes[1], atol=1e-5)
 
 
@@ -162,7 +162,7 @@ def test_no_retrace_for_new_tasks_or_priors(case):
     """Other tasks of the same size, another key and another fit reuse the compiled code."""
     name, prior, test = case
     prior.condition_many(test.context, 1)
-    infer = _base._infer_many
+    infer = _base.infer_many
     before = infer._cached._cache_size()
     prior.condition_many(test.context, 2)
     train = (lag_tasks if name in NEEDS_LAGS else plain_tasks)(6, 8, 7)

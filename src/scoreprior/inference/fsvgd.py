@@ -110,6 +110,8 @@ def step(
     """theta_l <- theta_l + rate * Adam(J_l^T phi_l), phi the SVGD direction of the functions (eq. 1, as an ascent)."""
     measured = measurement_set(key, context, measurement, config.measurement_points, config.context_batch)
     f, pull_back = jax.vjp(lambda particles: functions(particles, measured.x, offset), state.particles)
+    if hasattr(score, "annealed"):
+        score = score.annealed(state.made / config.steps)
     scores = posterior_scores(f, measured, score, hyper.noise_std, hyper.temperature)
     direction = svgd_direction(f, scores, hyper.bandwidth)
     rate = decayed(hyper.learning_rate, state.made, config.steps, config.final_rate)
@@ -145,7 +147,8 @@ def run(
     """Particles of the posterior of one padded task, x (m, d), y (m,), mask (m,); no real point gives the prior.
 
     Args:
-        score: the prior, s(f, x); with a method `prepare(x) -> (f -> s)` that is called once per step.
+        score: the prior, s(f, x); with a method `prepare(x) -> (f -> s)` that is called once per step, and with one
+            `annealed(progress) -> score` if it goes from coarse to fine.
         config: its sizes are static; learning rate, bandwidth, noise and temperature are read from `hyper`.
         particles: where to start, every leaf with a leading axis L (`bnn.init_particles`).
         offset: a fixed mean function added to every particle.

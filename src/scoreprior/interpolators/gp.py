@@ -55,6 +55,10 @@ class GPInterpolator:
             noise_std, lengthscales = jnp.float32(self.noise_std), jnp.asarray(self.lengthscales, jnp.float32)
             scores = cross_validate(tasks, lengthscales, noise_std, task_keys(key, len(tasks.mask)))
             process = matern_process(lengthscales[jnp.argmax(scores)], noise_std)
+        return self.around(process, tasks)
+
+    def around(self, process: GaussianProcess, tasks: PaddedTasks) -> FittedGP:
+        """The same with a process that is there already."""
         return FittedGP(_condition(process, tasks), process, self.mean_only)
 
 

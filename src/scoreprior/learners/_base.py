@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -46,6 +46,8 @@ class Prior(eqx.Module):
     """
 
     standardizer: eqx.AbstractVar[Standardizer]
+    # Tasks inferred at once: a batch whose working set leaves the cache is slower than several small ones.
+    chunk: ClassVar[int | None] = None
 
     @abstractmethod
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
@@ -69,14 +71,21 @@ class Prior(eqx.Module):
             raise TaskError(f"{tasks[0].name} has {tasks.dim} input columns; this prior was fitted with {self.dim}.")
         batch = self.standardizer.apply(tasks).padded(bucket(int(tasks.sizes.max())))
         keys = jax.random.split(as_key(key), len(tasks))
-        return Posteriors(self, _infer_many(_bare(self), batch, keys), len(tasks))
+        return Posteriors(self, infer_in_chunks(bare(self), batch, keys, self.chunk or len(tasks)), len(tasks))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the prior to a file that `load_prior` reads; the file appears whole or not at all."""
+    def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
+        """Write the prior to a file that `load_prior` reads; the file appears whole or not at all.
+
+        `metadata` goes beside what the method says of itself in `about`: see `serialization.save_prior`.
+        """
         # Reading a file needs to know every prior, so that module imports this one.
         from scoreprior.serialization import save_prior
 
-        save_prior(self, path)
+        save_prior(self, path, metadata=self.about() | (metadata or {}))
+
+    def about(self) -> dict[str, Any]:
+        """What a person may want to know of this prior: method, config, domain, metrics; goes into its file."""
+        return {}
 
     @property
     def dim(self) -> int:
@@ -127,7 +136,7 @@ class Posteriors(Sequence[Posterior]):
         padded = np.zeros((self._n, bucket(max(map(len, queries))), self.prior.dim), np.float32)
         for row, query in zip(padded, queries):
             row[: len(query)] = scaler.scale_x(query)
-        mixtures = jax.tree.map(np.asarray, _evaluate_many(_bare(self.prior), self.state, jnp.asarray(padded)))
+        mixtures = jax.tree.map(np.asarray, evaluate_many(bare(self.prior), self.state, jnp.asarray(padded)))
         predictives = []
         for i, query in enumerate(queries):
             one = [None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures]
@@ -135,16 +144,27 @@ class Posteriors(Sequence[Posterior]):
         return predictives
 
 
-def _bare(prior: Prior) -> Prior:
-    """The prior without its standardiser, which is no array: compiled code is then shared by all priors of a method."""
-    return eqx.tree_at(lambda p: p.standardizer, prior, None)
+def bare(prior: Prior) -> Prior:
+    """The prior without standardiser and notes, which are no arrays: all priors of a method share compiled code."""
+    prior = eqx.tree_at(lambda p: p.standardizer, prior, None)
+    return eqx.tree_at(lambda p: p.notes, prior, None) if getattr(prior, "notes", None) is not None else prior
+
+
+def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: int) -> PyTree:
+    """`infer_many` in chunks of one size, the last filled up with repeats: one shape compiles, whatever the number."""
+    n = len(keys)
+    if n <= size:
+        return infer_many(prior, batch, keys)
+    rows = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
+    states = [infer_many(prior, PaddedTasks(*(leaf[chosen] for leaf in batch)), keys[chosen]) for chosen in rows]
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:n], *states)
 
 
 @eqx.filter_jit
-def _infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
+def infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
     return jax.vmap(prior.infer)(batch, keys)
 
 
 @eqx.filter_jit
-def _evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"]) -> Mixture:
+def evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"]) -> Mixture:
     return jax.vmap(prior.evaluate)(state, x)

@@ -39,7 +39,9 @@ class PooledGP:
     tasks, and deviations that add affine, rough, smooth and wavy parts.
     """
 
-    pooling: PoolingConfig = field(default_factory=lambda: PoolingConfig(deviation=("smooth",), mean="linear"))
+    pooling: PoolingConfig = field(
+        default_factory=lambda: PoolingConfig(deviation=("smooth",), mean="linear", waves=0, foresight=0)
+    )
 
     @classmethod
     def hierarchical(cls) -> PooledGP:
@@ -106,4 +108,5 @@ class VanillaGP:
 
 def _predict(process: GaussianProcess, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
     mean, variance = process.predict_marginals(state, x)
-    return Mixture(mean[None], jnp.sqrt(variance + process.noise_std**2)[None])
+    scales = process.tails[:, None] * jnp.sqrt(variance + process.noise_std**2)
+    return Mixture(jnp.broadcast_to(mean, scales.shape), scales)

@@ -1,41 +1,47 @@
 """MARS: meta-learn the score of the task distribution's marginals, then infer functions with it (Algs. 1 and 2).
 
 Stage 1 interpolates every task, draws function values at random measurement sets and fits a score to them. Stage 2 runs
-fSVGD on a new task's few points with that score as the prior. `MARS.paper()` is the published configuration; `MARS()`
-departs from it in three ways: the score is anchored to a Gaussian process learned from all tasks
-(`scores/anchored.py`), the network's residual is learned by denoising, and particles start as draws of that process's
-posterior.
+fSVGD on a new task's few points with that score as the prior (`mars_prior.py`). `MARS.paper()` is the published
+configuration; `MARS()` departs from it: the score is anchored to a Gaussian process learned from all tasks
+(`pooling/`, `scores/anchored.py`), the network's residual is learned by denoising and kept only if it helps on held-out
+tasks, particles start as draws of the process's posterior, and the predictive has the tails that were learned with it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._linalg import cholesky
 from scoreprior._training import TrainingConfig, train
 from scoreprior._types import KeyLike, as_key
-from scoreprior.inference import fsvgd
-from scoreprior.inference.bnn import BNNConfig, Network, init_particles
-from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
+from scoreprior.inference.bnn import BNNConfig
+from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
 from scoreprior.interpolators import DropoutInterpolator, FittedInterpolator, GPInterpolator, Interpolator
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._calibration import Hyper, learn_hyper, predictive_nll
+from scoreprior.learners.mars_prior import MARSPrior
 from scoreprior.pooling import PoolingConfig, learn_process
 from scoreprior.process import GaussianProcess
 from scoreprior.scores import losses, spectral
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, check_query
+from scoreprior.space import Choice, Range, Space
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
 Objective = Literal["denoising", "exact", "sliced"]
+FilePath = str | os.PathLike[str]
+
+_REACH = 4.0
+_FEWEST_HELD_OUT = 2
 
 
 @dataclass(frozen=True)
@@ -47,33 +53,67 @@ class MARS:
         base: the pooled process that anchors the score; None is the paper's plain network.
         network: the score network; None leaves the anchor alone, the yardstick for what the network adds.
         objective: how the network is fitted; with a base it is always denoising.
-        level: standard deviation of the denoising noise, standardised units.
+        level: standard deviation of the denoising noise, standardised units; None takes the base's noise, within
+            [0.03, 0.1].
+        anneal: coarsest noise level of a noise-conditional network, from which inference goes down to `level`.
+        held_out: share of the tasks that decide when training stops and whether the network stays; with 0, or fewer
+            than two tasks in that share, it trains to the end and stays.
         measurement: where functions are measured: "data" (training inputs, half of them jittered) or "box" (the paper).
         points: size k of a training step's measurement set.
         tasks_per_step: functions per training step; None takes all tasks.
         noise_std: observation noise, standardised units; None takes the base process's.
+        learn: which of noise_std, bandwidth and temperature are then chosen by NLL on the meta-training tasks, each
+            split into context and target.
         settle: steps of regression that start the particles as draws of the base's posterior; 0 starts at random.
+        smoothing: share of the particles' variance that the predictive puts between them; the paper: 0. The default is
+            the square of the normal reference bandwidth of ten points, (4 / (3 * 10))^(2/5).
     """
 
     interpolator: Interpolator = field(default_factory=GPInterpolator)
     base: PoolingConfig | None = field(default_factory=PoolingConfig)
-    network: NetworkConfig | None = field(default_factory=lambda: NetworkConfig(heads=4, key_size=8))
+    network: NetworkConfig | None = field(default_factory=NetworkConfig)
     objective: Objective = "denoising"
-    level: float = 0.1
-    training: TrainingConfig = field(default_factory=lambda: TrainingConfig(steps=2000, schedule="cosine"))
+    level: float | None = None
+    anneal: float | None = None
+    held_out: float = 0.2
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(steps=2000, schedule="cosine", chunk=250, patience=3)
+    )
     measurement: Literal["data", "box"] = "data"
     points: int = 12
     tasks_per_step: int | None = 32
     bnn: BNNConfig = field(default_factory=BNNConfig)
-    inference: FSVGDConfig = field(default_factory=lambda: FSVGDConfig(steps=500, measurement_points=12))
+    inference: FSVGDConfig = field(
+        default_factory=lambda: FSVGDConfig(steps=500, measurement_points=12, bandwidth=10.0)
+    )
     noise_std: float | None = None
+    learn: tuple[Hyper, ...] = ()
     settle: int = 300
+    smoothing: float = 0.45
+
+    space: ClassVar[Space] = {
+        "training.learning_rate": Range(1e-4, 1e-2, log=True),
+        "training.clip": Choice((1.0, 10.0, 100.0)),
+        "network.embedding": Choice((16, 32, 64)),
+        "network.multiplier": Range(0.5, 4.0, log=True),
+        "inference.learning_rate": Range(1e-4, 1e-2, log=True),
+        "inference.bandwidth": Range(0.1, 10.0, log=True),
+        "noise_std": Range(0.01, 1.0, log=True),
+        "points": Choice((8, 12, 16)),
+    }
 
     def __post_init__(self) -> None:
         if self.base is None and (self.network is None or self.settle or self.noise_std is None):
             raise ValueError("Without a base process MARS needs a network, a noise_std and settle=0.")
         if self.base is not None and self.objective != "denoising":
             raise ValueError("A network on top of a base process is fitted by denoising; set base=None for others.")
+        if self.objective == "denoising" and self.base is None and self.level is None:
+            raise ValueError("Denoising without a base process needs a level.")
+        if self.anneal is not None and self.objective != "denoising":
+            raise ValueError("Annealing needs the denoising objective.")
+        for name in ("held_out", "smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is a share in [0, 1), not {getattr(self, name)}.")
 
     @classmethod
     def dropout(cls) -> MARS:
@@ -93,6 +133,7 @@ class MARS:
             base=None,
             network=NetworkConfig(),
             objective="exact",
+            held_out=0.0,
             training=TrainingConfig(steps=20_000),
             measurement="box",
             points=8,
@@ -100,42 +141,132 @@ class MARS:
             inference=FSVGDConfig(),
             noise_std=0.1,
             settle=0,
+            smoothing=0.0,
         )
 
-    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> MARSPrior:
-        """Learn the prior's score from the tasks."""
-        base_key, point_key, interpolator_key, network_key, train_key = jax.random.split(as_key(key), 5)
+    def fit(
+        self,
+        tasks: TaskSet,
+        key: KeyLike,
+        *,
+        progress: bool = True,
+        checkpoint: FilePath | None = None,
+        resume: FilePath | None = None,
+    ) -> MARSPrior:
+        """Learn the prior's score from the tasks.
+
+        Args:
+            checkpoint: file to write as the network trains; if it is there already, training goes on from it.
+            resume: file to go on from, if it is another one.
+        """
+        base_key, point_key, interpolator_key, network_key, train_key, learn_key = jax.random.split(as_key(key), 6)
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded()
         process = None if self.base is None else learn_process(padded, self.base, base_key)
         box = Box.around(padded)
         measurement = box if self.measurement == "box" else DataDriven.around(padded, point_key)
-        score = AnchoredScore(None, process, jnp.float32(self.level), jnp.float32(4.0))
-        if self.network is not None:
-            fitted = self.interpolator.fit(padded, interpolator_key)
-            start = ScoreNetwork(tasks.dim, self.network, network_key)
-            if process is not None:
-                # The residual starts at nothing: the anchor is right until the data say otherwise.
-                start = eqx.tree_at(lambda n: n.final, start, jax.tree.map(jnp.zeros_like, start.final))
-            network, _ = train(
-                self._loss(fitted, measurement, score),
-                start,
-                self.training,
-                train_key,
-                project=spectral.power_iterate,
-                trainable=spectral.trainable(start),
-                progress=progress,
-                description="Learning the prior",
-            )
-            score = eqx.tree_at(lambda s: s.network, score, spectral.finalise(network), is_leaf=lambda n: n is None)
+        coarse = None if self.anneal is None else jnp.float32(self.anneal)
+        score = AnchoredScore(None, process, self._level(process), jnp.float32(_REACH), coarse)
+        metrics: dict[str, float] = {}
         noise = process.noise_std if self.noise_std is None and process is not None else self.noise_std
         hyper = replace(self.inference.hyper(), noise_std=jnp.asarray(noise, jnp.float32))
-        return MARSPrior(standardizer, score, measurement, box, hyper, self.bnn, self.inference, self.settle)
+        # What `hyper` holds as arrays is not static as well: a new learning rate must not compile again.
+        static = replace(self.inference, learning_rate=1e-3, bandwidth=1.0, noise_std=0.1, temperature=1.0)
+        smoothing = jnp.float32(self.smoothing)
+        prior = MARSPrior(standardizer, score, measurement, box, hyper, smoothing, self.bnn, static, self.settle)
+        if self.network is not None:
+            fitted = self._interpolate(padded, process, interpolator_key)
+            files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}
+            prior, metrics = self._train(prior, padded, fitted, network_key, train_key, **files)
+        if self.learn:
+            prior, metrics["nll_on_meta_training"] = learn_hyper(prior, padded, self.learn, learn_key)
+        return replace(prior, notes=self._notes(tasks, metrics))
 
-    def _loss(self, fitted: FittedInterpolator, measurement: MeasurementDistribution, score: AnchoredScore) -> _Loss:
-        count = len(jax.tree.leaves(fitted.states)[0])
-        batch = count if self.tasks_per_step is None else min(self.tasks_per_step, count)
-        return _Loss(fitted, measurement, score, self.objective, self.points, batch, count)
+    def _level(self, process: GaussianProcess | None) -> Float[Array, ""]:
+        if self.level is not None or process is None:
+            return jnp.float32(0.0 if self.level is None else self.level)
+        return jnp.clip(jnp.asarray(process.noise_std), 0.03, 0.1)
+
+    def _interpolate(
+        self, tasks: PaddedTasks, process: GaussianProcess | None, key: PRNGKeyArray
+    ) -> FittedInterpolator:
+        interpolator = self.interpolator
+        if process is not None and isinstance(interpolator, GPInterpolator) and interpolator.mode == "pooled":
+            return interpolator.around(process, tasks)  # the process is there already
+        return interpolator.fit(tasks, key)
+
+    def _train(
+        self,
+        prior: MARSPrior,
+        tasks: PaddedTasks,
+        fitted: FittedInterpolator,
+        network_key: PRNGKeyArray,
+        train_key: PRNGKeyArray,
+        **files: FilePath | bool | None,
+    ) -> tuple[MARSPrior, dict[str, float]]:
+        """The prior with its trained network, or without where that does not predict held-out tasks better."""
+        assert self.network is not None
+        score, count = prior.score, len(tasks.mask)
+        start = ScoreNetwork(prior.dim, replace(self.network, noise_conditional=self.anneal is not None), network_key)
+        if score.process is not None:
+            # The residual starts at nothing: the anchor is right until the data say otherwise.
+            start = eqx.tree_at(lambda n: n.final, start, jax.tree.map(jnp.zeros_like, start.final))
+        held = round(self.held_out * count)
+        held = 0 if held < _FEWEST_HELD_OUT else held
+        split_key, loss_key, held_key, gate_key = jax.random.split(train_key, 4)
+        shuffled = np.asarray(jax.random.permutation(split_key, count))
+        loss = self._loss(fitted, prior.measurement, score, shuffled[held:])
+        validate = _HeldOut(self._loss(fitted, prior.measurement, score, shuffled[:held]), held_key) if held else None
+        network, history = train(
+            loss,
+            start,
+            self.training if held else replace(self.training, patience=None),
+            loss_key,
+            project=spectral.power_iterate,
+            trainable=spectral.trainable(start),
+            validate=validate,
+            description="Learning the prior",
+            **files,  # type: ignore[arg-type]
+        )
+        final = spectral.finalise(network)
+        richer = eqx.tree_at(lambda p: p.score.network, prior, final, is_leaf=lambda n: n is None)
+        metrics = {"training_loss": history[-1].loss}
+        if validate is None:
+            return richer, metrics
+        before, after = (float(eqx.filter_jit(validate)(each)) for each in (start, network))
+        metrics |= {"held_out_loss_without_network": before, "held_out_loss": after}
+        if score.process is None:
+            return richer, metrics
+        if after < before:
+            # A better score of the interpolated functions may still predict worse: that is what decides.
+            unseen = jax.tree.map(lambda leaf: leaf[shuffled[:held]], tasks)
+            bare, full = (float(np.mean(predictive_nll(each, unseen, gate_key))) for each in (prior, richer))
+            metrics |= {"held_out_nll_without_network": bare, "held_out_nll": full}
+            if full < bare:
+                return richer, metrics
+        return prior, metrics
+
+    def _loss(
+        self,
+        fitted: FittedInterpolator,
+        measurement: MeasurementDistribution,
+        score: AnchoredScore,
+        chosen: np.ndarray,
+    ) -> _Loss:
+        fitted = eqx.tree_at(lambda f: f.states, fitted, jax.tree.map(lambda leaf: leaf[chosen], fitted.states))
+        batch = len(chosen) if self.tasks_per_step is None else min(self.tasks_per_step, len(chosen))
+        return _Loss(fitted, measurement, score, self.objective, self.points, batch, len(chosen))
+
+    def _notes(self, tasks: TaskSet, metrics: dict[str, float]) -> str:
+        inputs = np.concatenate([task.x for task in tasks])
+        notes = {
+            "method": "MARS",
+            "config": dataclasses.asdict(self) | {"interpolator": repr(self.interpolator)},
+            "domain": {"low": inputs.min(axis=0).tolist(), "high": inputs.max(axis=0).tolist()},
+            "metrics": metrics,
+            "tasks": len(tasks),
+        }
+        return json.dumps(notes)
 
 
 class _Loss(eqx.Module):
@@ -150,7 +281,7 @@ class _Loss(eqx.Module):
     count: int = eqx.field(static=True)
 
     def __call__(self, network: ScoreNetwork, key: PRNGKeyArray) -> tuple[Float[Array, ""], dict[str, Array]]:
-        task_key, point_key, draw_key, loss_key = jax.random.split(key, 4)
+        task_key, point_key, draw_key, loss_key, level_key = jax.random.split(key, 5)
         states = self.fitted.states
         if self.batch < self.count:
             chosen = jax.random.choice(task_key, self.count, (self.batch,), replace=False)
@@ -164,88 +295,19 @@ class _Loss(eqx.Module):
         if self.objective == "sliced":
             return losses.sliced(normalised, f, x, loss_key), {}
         score = eqx.tree_at(lambda s: s.network, self.score, normalised, is_leaf=lambda n: n is None)
+        if score.coarse is not None:
+            # One level per step, log-uniform: the anchor is then factored once, not once per function.
+            score = score.annealed(jax.random.uniform(level_key))
         at = score.prepare(x)
-        return losses.denoising(self.score.level)(lambda f, x: at(f), f, x, loss_key), {}
+        return losses.denoising(score.level)(lambda f, x: at(f), f, x, loss_key), {}
 
 
-class MARSPrior(Prior):
-    """A learned score, and how to infer with it."""
+class _HeldOut(eqx.Module):
+    """The loss of held-out tasks over a fixed set of draws, so that two networks are compared on the same ones."""
 
-    standardizer: Standardizer
-    score: AnchoredScore
-    measurement: MeasurementDistribution
-    box: Box
-    hyper: FSVGDHyper
-    bnn: BNNConfig = eqx.field(static=True)
-    inference: FSVGDConfig = eqx.field(static=True)
-    settle: int = eqx.field(static=True)
+    loss: _Loss
+    key: PRNGKeyArray
 
-    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Network:
-        """Particles of the posterior by fSVGD (Alg. 2)."""
-        start_key, settle_key, run_key = jax.random.split(key, 3)
-        dim, process = context.x.shape[-1], self.score.process
-        particles = init_particles(start_key, self.inference.particles, dim, self.bnn, self.box.low, self.box.high)
-        if process is not None and self.settle:
-            particles = self._settle(process, particles, context, settle_key)
-        return fsvgd.run(
-            self.score, self.measurement, self.inference, self.hyper, context, particles, run_key, self._offset
-        )
-
-    def evaluate(self, state: Network, x: Float[Array, "q d"]) -> Mixture:
-        locs, scales = fsvgd.predict(state, x, self.hyper.noise_std, self._offset)
-        return Mixture(locs, scales, locs)
-
-    def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
-        """n draws from the learned prior at x, in original units: Langevin steps along the score."""
-        query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
-        draws = _langevin(self.score, query, jax.random.split(as_key(key), n))
-        return self.standardizer.unscale_y(np.asarray(draws, np.float64))
-
-    def _offset(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
-        return jnp.zeros(len(x)) if self.score.process is None else self.score.process.mean(x)
-
-    def _settle(self, process: GaussianProcess, particles: Network, context: PaddedTasks, key: PRNGKeyArray) -> Network:
-        """Networks regressed on joint draws of the base's posterior: a start that already has its mean and spread."""
-        set_key, draw_key = jax.random.split(key)
-        x = fsvgd.measurement_set(set_key, context, self.measurement, 2 * self.inference.measurement_points, None).x
-        state = process.condition(*context)
-        draw = jax.vmap(lambda one: process.sample(state, x, one))
-        wanted = draw(jax.random.split(draw_key, self.inference.particles)) - process.mean(x)
-        optimiser = optax.adam(optax.cosine_decay_schedule(1e-2, self.settle, 0.05))
-
-        def loss(particles: Network) -> Float[Array, ""]:
-            # A sum over particles: each has its own weights, so each sees the gradient of its own mean squared error.
-            return jnp.sum(jnp.mean((fsvgd.functions(particles, x) - wanted) ** 2, axis=1))
-
-        def step(carry: PyTree, _: None) -> tuple[PyTree, None]:
-            particles, moments = carry
-            updates, moments = optimiser.update(jax.grad(loss)(particles), moments)
-            return (optax.apply_updates(particles, updates), moments), None
-
-        return jax.lax.scan(step, (particles, optimiser.init(particles)), None, self.settle)[0][0]
-
-
-@eqx.filter_jit
-def _langevin(
-    score: AnchoredScore, x: Float[Array, "q d"], keys: PRNGKeyArray, steps: int = 300
-) -> Float[Array, "n q"]:
-    """Unadjusted Langevin steps, preconditioned by the anchor's covariance: all directions move at one pace."""
-    rate = 0.02
-    if score.process is None:
-        mean, root = jnp.zeros(len(x)), jnp.eye(len(x))
-    else:
-        gram = score.process.kernel(x, x) + score.level**2 * jnp.eye(len(x))
-        mean, root = score.process.mean(x), cholesky(gram)
-    at = score.prepare(x)
-
-    def chain(key: PRNGKeyArray) -> Float[Array, " q"]:
-        start_key, walk_key = jax.random.split(key)
-
-        def move(f: Array, step_key: PRNGKeyArray) -> tuple[Array, None]:
-            noise = jax.random.normal(step_key, f.shape)
-            return f + rate * root @ (root.T @ at(f)) + jnp.sqrt(2 * rate) * root @ noise, None
-
-        start = mean + root @ jax.random.normal(start_key, (len(x),))
-        return jax.lax.scan(move, start, jax.random.split(walk_key, steps))[0]
-
-    return jax.vmap(chain)(keys)
+    def __call__(self, network: ScoreNetwork) -> Float[Array, ""]:
+        keys = jax.random.split(jax.random.fold_in(self.key, 2), 64)
+        return jnp.mean(jax.lax.map(lambda key: self.loss(network, key)[0], keys))

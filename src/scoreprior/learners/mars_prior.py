@@ -1,0 +1,131 @@
+"""What MARS learned, and functional inference with it (Alg. 2)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from scoreprior._linalg import cholesky
+from scoreprior._types import KeyLike, as_key
+from scoreprior.inference import fsvgd
+from scoreprior.inference.bnn import BNNConfig, Network, init_particles
+from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
+from scoreprior.inference.measurement import Box, MeasurementDistribution
+from scoreprior.learners._base import Mixture, Prior
+from scoreprior.process import GaussianProcess
+from scoreprior.scores.anchored import AnchoredScore
+from scoreprior.tasks import PaddedTasks, Standardizer, check_query
+
+
+class MARSPrior(Prior):
+    """A learned score, and how to infer with it."""
+
+    standardizer: Standardizer
+    score: AnchoredScore
+    measurement: MeasurementDistribution
+    box: Box
+    hyper: FSVGDHyper
+    smoothing: Float[Array, ""]
+    bnn: BNNConfig = eqx.field(static=True)
+    inference: FSVGDConfig = eqx.field(static=True)
+    settle: int = eqx.field(static=True)
+    notes: str | None = None  # JSON: method, config, domain and metrics, for the file
+
+    chunk: ClassVar[int | None] = 10
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Network:
+        """Particles of the posterior by fSVGD (Alg. 2)."""
+        start_key, settle_key, run_key = jax.random.split(key, 3)
+        dim, process = context.x.shape[-1], self.score.process
+        particles = init_particles(start_key, self.inference.particles, dim, self.bnn, self.box.low, self.box.high)
+        if process is not None and self.settle:
+            particles = self._settle(process, particles, context, settle_key)
+        return fsvgd.run(
+            self.score, self.measurement, self.inference, self.hyper, context, particles, run_key, self._offset
+        )
+
+    def evaluate(self, state: Network, x: Float[Array, "q d"]) -> Mixture:
+        """A mixture of the particles at x with the noise, smoothed, once for every width of the tails."""
+        locs, scales = fsvgd.predict(state, x, self.hyper.noise_std, self._offset)
+        smooth_locs, smooth_scales = _smooth(locs, scales, self.smoothing)
+        tails = jnp.ones(1) if self.score.process is None else self.score.process.tails
+        tails, centre = tails[:, None, None], jnp.mean(locs, axis=0)
+        wide = (centre + tails * (smooth_locs - centre)).reshape(-1, len(x))
+        return Mixture(wide, (tails * smooth_scales).reshape(-1, len(x)), locs)
+
+    def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
+        """n draws from the learned prior at x, in original units: Langevin steps along the score."""
+        query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
+        draws = _langevin(self.score, query, jax.random.split(as_key(key), n))
+        return self.standardizer.unscale_y(np.asarray(draws, np.float64))
+
+    def about(self) -> dict[str, Any]:
+        return {} if self.notes is None else json.loads(self.notes)
+
+    def _offset(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
+        return jnp.zeros(len(x)) if self.score.process is None else self.score.process.mean(x)
+
+    def _settle(self, process: GaussianProcess, particles: Network, context: PaddedTasks, key: PRNGKeyArray) -> Network:
+        """Networks regressed on joint draws of the base's posterior: a start that already has its mean and spread."""
+        set_key, draw_key = jax.random.split(key)
+        x = fsvgd.measurement_set(set_key, context, self.measurement, 2 * self.inference.measurement_points, None).x
+        state = process.condition(*context)
+        draw = jax.vmap(lambda one: process.sample(state, x, one))
+        wanted = draw(jax.random.split(draw_key, self.inference.particles)) - process.mean(x)
+        optimiser = optax.adam(optax.cosine_decay_schedule(1e-2, self.settle, 0.05))
+
+        def loss(particles: Network) -> Float[Array, ""]:
+            # A sum over particles: each has its own weights, so each sees the gradient of its own mean squared error.
+            return jnp.sum(jnp.mean((fsvgd.functions(particles, x) - wanted) ** 2, axis=1))
+
+        def step(carry: PyTree, _: None) -> tuple[PyTree, None]:
+            particles, moments = carry
+            updates, moments = optimiser.update(jax.grad(loss)(particles), moments)
+            return (optax.apply_updates(particles, updates), moments), None
+
+        return jax.lax.scan(step, (particles, optimiser.init(particles)), None, self.settle)[0][0]
+
+
+def _smooth(
+    locs: Float[Array, "L q"], scales: Float[Array, "L q"], share: Float[Array, ""]
+) -> tuple[Float[Array, "L q"], Float[Array, "L q"]]:
+    """Every particle as a bump that holds this share of the particles' variance; mean and variance stay (West, 1993).
+
+    A few particles stand for a continuum of functions: between them is no less plausible than on them.
+    """
+    centre = jnp.mean(locs, axis=0)
+    variance = jnp.mean((locs - centre) ** 2, axis=0)
+    return centre + jnp.sqrt(1 - share) * (locs - centre), jnp.sqrt(scales**2 + share * variance)
+
+
+@eqx.filter_jit
+def _langevin(
+    score: AnchoredScore, x: Float[Array, "q d"], keys: PRNGKeyArray, steps: int = 300
+) -> Float[Array, "n q"]:
+    """Unadjusted Langevin steps, preconditioned by the anchor's covariance: all directions move at one pace."""
+    rate = 0.02
+    if score.process is None:
+        mean, root = jnp.zeros(len(x)), jnp.eye(len(x))
+    else:
+        gram = score.process.kernel(x, x) + score.level**2 * jnp.eye(len(x))
+        mean, root = score.process.mean(x), cholesky(gram)
+    at = score.prepare(x)
+
+    def chain(key: PRNGKeyArray) -> Float[Array, " q"]:
+        start_key, walk_key = jax.random.split(key)
+
+        def move(f: Array, step_key: PRNGKeyArray) -> tuple[Array, None]:
+            noise = jax.random.normal(step_key, f.shape)
+            return f + rate * root @ (root.T @ at(f)) + jnp.sqrt(2 * rate) * root @ noise, None
+
+        start = mean + root @ jax.random.normal(start_key, (len(x),))
+        return jax.lax.scan(move, start, jax.random.split(walk_key, steps))[0]
+
+    return jax.vmap(chain)(keys)

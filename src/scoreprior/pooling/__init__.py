@@ -1,0 +1,41 @@
+"""Learn one Gaussian process from all tasks together.
+
+`_model.py` says what the process is made of, `_evidence.py` fits it by type-II maximum likelihood, `_foresight.py`
+tunes it to predict the later points of a task from the earlier ones.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from scoreprior.pooling._evidence import most_likely
+from scoreprior.pooling._foresight import foresee
+from scoreprior.pooling._model import Pool, PoolingConfig, find_centres, new_task_process, start, tail_widths
+from scoreprior.process import GaussianProcess
+from scoreprior.tasks import PaddedTasks
+
+
+def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> GaussianProcess:
+    """Fit the pooled process to standardised tasks: MAP under weak log-normal hyper-priors."""
+    start_key, subset_key = jax.random.split(key)
+    centres = find_centres(tasks, config.centres)
+    subset = tasks
+    if len(tasks.x) > config.most_tasks:
+        chosen = jax.random.choice(subset_key, len(tasks.x), (config.most_tasks,), replace=False)
+        subset = jax.tree.map(lambda leaf: leaf[chosen], tasks)
+    # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
+    with jax.enable_x64(True):
+        pool = Pool(subset, centres)
+        keys = jax.random.split(start_key, config.candidates)
+        parameters = most_likely(pool, [start(one, centres.shape[1], config) for one in keys], config)
+        if config.foresight:
+            parameters = foresee(pool, parameters, config)
+        process = new_task_process(parameters, Pool(tasks, centres), config)
+        process = eqx.tree_at(lambda p: p.tails, process, tail_widths(parameters))
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), process)
+
+
+__all__ = ["PoolingConfig", "learn_process"]

@@ -1,0 +1,97 @@
+"""Tune the pooled model to foresee: each task's later points from its earlier ones, given the OTHER tasks.
+
+The evidence rewards a model of all points at once; where the model is wrong (a bounded scale, sudden jumps) that is
+not the model that predicts best. Here the loss is the one that counts: a task's first points are its context,
+the rest are predicted one by one with a Student-t of the Gaussian process's mean and width, and what is known
+of the shared mean comes from the other tasks alone, as it will for a new one. Rows are taken in the order given, so
+with tasks in order of time this is forecasting.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Bool, Float
+
+from scoreprior._linalg import cholesky, mask_gram, solve_cholesky, solve_lower
+from scoreprior.pooling._evidence import climb
+from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, pieces
+
+_SHARES = (0.25, 0.5, 0.75)
+"""Of a task's points that are context."""
+_WEIGHT = 5.0
+"""How many independent points the later part of a task is worth, against the type-II fit."""
+
+
+def foresee(pool: Pool, start: Parameters, config: PoolingConfig) -> Parameters:
+    """The hyper-parameters, tails included, that predict the later parts of tasks best."""
+    start = start | {"tails": jnp.log(jnp.asarray(9.0))}
+    # A wave that the evidence did not ask for stays out.
+    frozen = WAVE if start["wave_std"] <= NO_WAVE else ()
+    return climb(
+        lambda parameters: _loss_and_gradient(parameters, start, pool, config), start, config.foresight, frozen
+    )[0]
+
+
+def _loss(parameters: Parameters, start: Parameters, pool: Pool, config: PoolingConfig) -> Float[Array, ""]:
+    mean, covariance = leave_one_out(parameters, pool, config)
+    tasks = pool.tasks
+    df = degrees_of_freedom(parameters)
+
+    def one(mean: Array, covariance: Array, y: Array, mask: Array, share: Array) -> Float[Array, ""]:
+        size = jnp.sum(mask)
+        seen = mask & (jnp.arange(len(mask)) < jnp.clip(jnp.round(share * size), 1, size - 1))
+        later = mask & ~seen
+        log_prob = _student_t(*_predict(mean, covariance, y, seen), y, df)
+        return -jnp.sum(jnp.where(later, log_prob, 0.0)) / jnp.maximum(jnp.sum(later), 1)
+
+    over_tasks = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
+    losses = jax.vmap(lambda share: over_tasks(mean, covariance, tasks.y, tasks.mask, share))(jnp.asarray(_SHARES))
+    return _WEIGHT * jnp.sum(losses) / len(_SHARES) + _strain(parameters, start)
+
+
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss))
+
+
+def _strain(parameters: Parameters, start: Parameters) -> Float[Array, ""]:
+    """How far the type-II fit was left, in factors of e: few tasks say little, and then that fit stands."""
+    return 0.5 * sum((jnp.sum((parameters[name] - start[name]) ** 2) for name in start), jnp.zeros(()))
+
+
+def leave_one_out(
+    parameters: Parameters, pool: Pool, config: PoolingConfig
+) -> tuple[Float[Array, "n m"], Float[Array, "n m m"]]:
+    """Mean and covariance of each task's noisy values given all OTHER tasks: their evidence on w is taken out."""
+    blocks, features, _ = pieces(parameters, pool, config)
+    factors = jax.vmap(lambda block: cholesky(block, 0.0))(blocks)
+    white = jax.vmap(solve_lower)(factors, jnp.concatenate([features, pool.tasks.y[..., None]], axis=-1))
+    white, target = white[..., :-1], white[..., -1]
+    precisions = jnp.einsum("nmr,nms->nrs", white, white)
+    pulls = jnp.einsum("nmr,nm->nr", white, target)
+    precision = jnp.eye(features.shape[-1], dtype=features.dtype) + jnp.sum(precisions, axis=0)
+
+    def one(block: Array, feature: Array, own: Array, pull: Array) -> tuple[Array, Array]:
+        factor = cholesky(precision - own, 1e-10)
+        spread = solve_lower(factor, feature.T)
+        return feature @ solve_cholesky(factor, jnp.sum(pulls, axis=0) - pull), block + spread.T @ spread
+
+    return jax.vmap(one)(blocks, features, precisions, pulls)
+
+
+def _predict(
+    mean: Float[Array, " m"], covariance: Float[Array, "m m"], y: Float[Array, " m"], seen: Bool[Array, " m"]
+) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+    """Mean and standard deviation of every point given those seen."""
+    factor = cholesky(mask_gram(covariance, seen), 1e-10)
+    cross = jnp.where(seen[:, None], covariance, 0.0)
+    half = solve_lower(factor, jnp.concatenate([cross, jnp.where(seen, y - mean, 0.0)[:, None]], axis=1))
+    variance = jnp.diagonal(covariance) - jnp.sum(half[:, :-1] ** 2, axis=0)
+    return mean + half[:, :-1].T @ half[:, -1], jnp.sqrt(jnp.maximum(variance, 1e-8))
+
+
+def _student_t(mean: Array, scale: Array, y: Array, df: Array) -> Float[Array, " m"]:
+    z = (y - mean) / scale
+    norm = gammaln(0.5 * (df + 1)) - gammaln(0.5 * df) - 0.5 * jnp.log(jnp.pi * df) - jnp.log(scale)
+    return norm - 0.5 * (df + 1) * jnp.log1p(z**2 / df)

@@ -1,0 +1,192 @@
+"""The model of `pooling`: from hyper-parameters to Gram matrices, features and the process of a new task.
+
+The model of task i is  y_i = g(x) + h_i(x) + noise,  with a mean function g that all tasks share and a deviation
+h_i ~ GP(0, k_h) of each task's own. With g(x) = Phi(x) w and w ~ N(0, I), w is integrated out in closed form, so
+its uncertainty (there are only n tasks) stays in the prior of a new task:
+
+    f_new ~ GP( Phi(x) m_w,  k_h(x, z) + Phi(x) S_w Phi(z)^T ),    w | D_1..n ~ N(m_w, S_w).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from scipy.cluster.vq import kmeans2
+from scipy.stats import invgamma
+
+from scoreprior._linalg import cholesky, mask_gram, shared_evidence, solve_lower, solve_upper
+from scoreprior.kernels import Basis, BasisMean, Kernel, Linear, Matern, Sum, Wave
+from scoreprior.process import GaussianProcess
+from scoreprior.tasks import PaddedTasks
+
+Part = Literal["linear", "rough", "smooth", "wave"]
+WAVE = ("wave_std", "wave_length", "wave_frequency")
+NO_WAVE = -7.0
+"""The least logarithm of a standard deviation: a wave this small is none."""
+_WIDTHS = 8
+
+
+@dataclass(frozen=True)
+class PoolingConfig:
+    """What the pooled process is made of and how it is fitted.
+
+    Args:
+        deviation: parts of k_h: "linear" (random offset and slopes), "rough" (Matern-1/2), "smooth" (Matern-5/2),
+            "wave" (one damped random wave).
+        mean: g is "linear", or "smooth": linear plus a smooth function.
+        waves: frequencies per axis at which a wave is looked for; it joins the deviation if the evidence for it exceeds
+            its cost (BIC). 0 does not look; with more than three axes there are too many directions to look along.
+        centres: number of centres that span the smooth part of g.
+        candidates: random starting points; the most likely one is climbed from.
+        evaluations: most evaluations of the marginal likelihood on the climb (L-BFGS).
+        foresight: most evaluations of a second climb that tunes the process, and the tails of its predictive, to
+            predict the later points of every task from its earlier ones; 0 leaves the type-II fit.
+        most_tasks: with more tasks than this, hyper-parameters are fitted to a random subset of this size.
+    """
+
+    deviation: tuple[Part, ...] = ("linear", "rough", "smooth")
+    mean: Literal["linear", "smooth"] = "smooth"
+    waves: int = 24
+    centres: int = 48
+    candidates: int = 8
+    evaluations: int = 80
+    foresight: int = 40
+    most_tasks: int = 200
+    noise_floor: float = 0.01
+
+
+Parameters = dict[str, Array]
+"""Logarithms of standard deviations and lengthscales, the wave's frequency, the tails."""
+
+
+class Pool(eqx.Module):
+    """The tasks in double precision, and the centres that span g."""
+
+    tasks: PaddedTasks
+    centres: Float[Array, "c d"]
+
+    def __init__(self, tasks: PaddedTasks, centres: Float[np.ndarray, "c d"]):
+        self.tasks = PaddedTasks(*(jnp.asarray(np.asarray(a), bool if a.dtype == bool else float) for a in tasks))
+        self.centres = jnp.asarray(centres)
+
+
+def find_centres(tasks: PaddedTasks, count: int) -> Float[np.ndarray, "c d"]:
+    points = np.unique(np.asarray(tasks.x, np.float64)[np.asarray(tasks.mask)], axis=0)
+    if len(points) <= count:
+        return points
+    return kmeans2(points, count, minit="++", seed=0)[0]
+
+
+def start(key: PRNGKeyArray, dim: int, config: PoolingConfig) -> Parameters:
+    """A random start around the middle of the hyper-priors."""
+    keys = iter(jax.random.split(key, 12))
+    scale = jnp.log(dim) / 2  # distances between standardised points grow with sqrt(d)
+
+    def around(centre: float | Array, spread: float) -> Array:
+        return centre + spread * jax.random.normal(next(keys), (), jnp.float64)
+
+    parameters = {
+        "noise": around(jnp.log(0.2), 0.5),
+        "mean_linear": around(0.0, 0.0),
+        "mean_std": around(jnp.log(0.5), 0.3),
+        "mean_length": around(scale, 0.7) * jnp.ones(dim),
+    }
+    for part in config.deviation:
+        parameters[f"{part}_std"] = around(jnp.log(0.3), 0.5)
+        if part == "linear":
+            parameters["linear_slopes"] = jnp.full(dim, jnp.log(0.3))
+        elif part != "wave":
+            parameters[f"{part}_length"] = jnp.full(dim, scale)
+    # The wave is always there, so that one compiled function serves with and without it.
+    direction = jax.random.normal(next(keys), (dim,), jnp.float64)
+    speed = jax.random.uniform(next(keys), (), jnp.float64, 1.0, 6.0)
+    parameters["wave_frequency"] = direction / jnp.linalg.norm(direction) * speed
+    parameters["wave_length"] = jnp.full(dim, jnp.log(5.0))
+    parameters.setdefault("wave_std", jnp.asarray(NO_WAVE, jnp.float64))
+    return parameters
+
+
+def log_hyper_prior(parameters: Parameters) -> Float[Array, ""]:
+    """Log-normal with a spread of a factor e^1.5: wide, but a part that is not needed cannot run away."""
+
+    def log_normal(name: str, value: Array) -> Array:
+        dim = value.size
+        if name == "wave_frequency":
+            return -0.5 * jnp.sum((value / 4.0) ** 2)
+        centre = jnp.log(0.3) if name.endswith(("std", "slopes", "noise")) else 0.5 * jnp.log(dim)
+        return -0.5 * jnp.sum(((value - centre) / 1.5) ** 2)
+
+    return sum((log_normal(name, value) for name, value in parameters.items()), jnp.zeros(()))
+
+
+def deviation(parameters: Parameters) -> Sum:
+    p = {name: jnp.exp(value) for name, value in parameters.items() if name.endswith(("std", "slopes", "length"))}
+    parts: list[Kernel] = []
+    if "linear_std" in p:
+        parts.append(Linear(p["linear_std"], p["linear_slopes"]))
+    for name, order in (("rough", 0.5), ("smooth", 2.5)):
+        if f"{name}_std" in p:
+            parts.append(Matern(p[f"{name}_std"], p[f"{name}_length"], order))
+    parts.append(Wave(p["wave_std"], p["wave_length"], parameters["wave_frequency"]))
+    return Sum(tuple(parts))
+
+
+def _mean_kernel(parameters: Parameters, config: PoolingConfig) -> Kernel:
+    p = {name: jnp.exp(value) for name, value in parameters.items() if name.startswith("mean")}
+    linear = Linear(p["mean_linear"], p["mean_linear"] * jnp.ones(1))
+    if config.mean == "linear":
+        return linear
+    return Sum((linear, Matern(p["mean_std"], p["mean_length"], jnp.inf)))
+
+
+def noise(parameters: Parameters, config: PoolingConfig) -> Float[Array, ""]:
+    return jnp.sqrt(jnp.exp(2 * parameters["noise"]) + config.noise_floor**2)
+
+
+def degrees_of_freedom(parameters: Parameters) -> Float[Array, ""]:
+    """Of the Student-t predictive, above 1."""
+    return 1 + jnp.exp(parameters["tails"])
+
+
+def tail_widths(parameters: Parameters) -> Float[np.ndarray, " c"]:
+    """Relative widths of equally likely Gaussians that together have the fitted tails.
+
+    A Student-t is a Gaussian whose variance is inverse-gamma distributed; its quantiles stand for it.
+    """
+    if "tails" not in parameters:
+        return np.ones(1)
+    half = float(degrees_of_freedom(parameters)) / 2
+    return np.sqrt(invgamma.ppf((np.arange(_WIDTHS) + 0.5) / _WIDTHS, half, scale=half))
+
+
+def pieces(parameters: Parameters, pool: Pool, config: PoolingConfig) -> tuple[Array, Array, Array]:
+    """Noisy Gram matrices of the deviations (n, m, m), features of g (n, m, c) and their root (c, c)."""
+    tasks, centres = pool.tasks, pool.centres
+    mean_kernel, own = _mean_kernel(parameters, config), deviation(parameters)
+    white = noise(parameters, config) ** 2 * jnp.eye(tasks.x.shape[1])
+    blocks = jax.vmap(lambda x, mask: mask_gram(own(x, x) + white, mask))(tasks.x, tasks.mask)
+    # Phi(x) = k_g(x, centres) R^-T with R R^T = k_g(centres, centres), so that Phi Phi^T ~ k_g.
+    root = cholesky(mean_kernel(centres, centres), 1e-8)
+    flat = tasks.x.reshape(-1, tasks.x.shape[-1])
+    features = solve_lower(root, mean_kernel(centres, flat)).T.reshape(*tasks.mask.shape, len(centres))
+    return blocks, jnp.where(tasks.mask[..., None], features, 0.0), root
+
+
+@eqx.filter_jit
+def new_task_process(parameters: Parameters, pool: Pool, config: PoolingConfig) -> GaussianProcess:
+    """The prior of a new task's function given all old ones."""
+    blocks, features, root = pieces(parameters, pool, config)
+    evidence = shared_evidence(blocks, features, pool.tasks.y, pool.tasks.mask)
+    mean_kernel = _mean_kernel(parameters, config)
+    shared = Basis(mean_kernel, pool.centres, solve_upper(root, evidence.spread))
+    return GaussianProcess(
+        mean=BasisMean(mean_kernel, pool.centres, solve_upper(root, evidence.mean)),
+        kernel=Sum((*deviation(parameters).parts, shared)),
+        noise_std=noise(parameters, config),
+    )
