@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,12 +11,19 @@ import numpy as np
 import pytest
 
 import scoreprior as sp
+from scoreprior import _checkpoint
 from scoreprior._training import TrainingConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.kernels import LinearMean, Matern
+from scoreprior.learners._base import bare, evaluate_many, infer_many
+from scoreprior.learners._calibration import predictive_nll
+from scoreprior.learners.mars_prior import _smooth
+from scoreprior.pooling import PoolingConfig
 from scoreprior.process import GaussianProcess
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
+from scoreprior.serialization import describe
+from scoreprior.tasks import bucket
 
 
 def process() -> GaussianProcess:
@@ -95,6 +104,152 @@ def test_draws_from_the_prior_have_the_anchors_moments(anchor_only):
     # 400 independent chains: four standard errors, and the discretisation's 1% of the variance.
     assert (np.abs(draws.mean(0) - mean) < 4 * std / 20).all()
     assert (np.abs(draws.std(0) / std - 1) < 4 / np.sqrt(800) + 0.01).all()
+
+
+def test_smoothing_keeps_mean_and_variance_and_fills_the_gaps():
+    rng = np.random.default_rng(0)
+    locs, scales = jnp.asarray(rng.normal(size=(10, 4)), jnp.float32), jnp.full((10, 4), 0.2)
+    smooth_locs, smooth_scales = _smooth(locs, scales, jnp.float32(0.45))
+    np.testing.assert_allclose(smooth_locs.mean(0), locs.mean(0), atol=1e-6)
+    before, after = locs.var(0) + 0.04, smooth_locs.var(0) + (smooth_scales**2).mean(0)
+    np.testing.assert_allclose(after, before, rtol=1e-5)
+    assert (smooth_scales > scales).all()
+
+
+def test_tails_widen_the_predictive_around_the_same_mean(anchor_only):
+    env, prior, _ = anchor_only
+    context = env.meta_test.context[0]
+    x = np.linspace(-4, 4, 5)
+    one = eqx.tree_at(lambda p: p.score.process.tails, prior, np.ones(1, np.float32))
+    two = eqx.tree_at(lambda p: p.score.process.tails, prior, np.array([0.5, 3.0], np.float32))
+    narrow, wide = (p.condition(context.x, context.y, 0).predict(x) for p in (one, two))
+    np.testing.assert_allclose(wide.mean, narrow.mean, atol=1e-4)
+    np.testing.assert_allclose(wide.std, narrow.std * np.sqrt((0.25 + 9) / 2), rtol=1e-3)
+
+
+def test_chunks_of_tasks_are_the_tasks_one_by_one(anchor_only):
+    env, prior, _ = anchor_only
+    context = env.meta_test.context.take(range(13))  # a chunk of ten and a piece of one
+    x = np.linspace(-4, 4, 5)
+    keys = jax.random.split(jax.random.key(3), 13)
+    many = prior.condition_many(context, 3).predict([x] * 13)
+    for i in (0, 9, 12):
+        batch = prior.standardizer.apply(context.take([i])).padded(bucket(len(context[i])))
+        state = infer_many(bare(prior), batch, keys[i : i + 1])
+        locs = evaluate_many(bare(prior), state, jnp.asarray(prior.standardizer.scale_x(x), jnp.float32)[None]).draws
+        mean = prior.standardizer.unscale_y(np.asarray(locs[0]).mean(0))
+        # The same mathematics in batches of other sizes: single-precision sums in another order, 800 steps long.
+        np.testing.assert_allclose(many[i].mean, mean, atol=0.02 * prior.standardizer.y_std)
+
+
+def test_annealing_goes_from_coarse_to_fine():
+    score = AnchoredScore(None, process(), jnp.float32(0.05), jnp.float32(4.0), jnp.float32(1.0))
+    levels = [float(score.annealed(jnp.float32(p)).level) for p in (0.0, 0.3, 0.7, 1.0)]
+    np.testing.assert_allclose(levels[0], 1.0, rtol=1e-5)
+    assert levels[0] > levels[1] > levels[2]
+    np.testing.assert_allclose(levels[2:], 0.05, rtol=1e-5)
+    x = jnp.linspace(-2, 2, 5)[:, None]
+    f = jnp.sin(x[:, 0])
+    exact = score.process.score(f, x, jnp.float32(1.0))
+    np.testing.assert_allclose(score.annealed(jnp.float32(0.0))(f, x), exact, rtol=1e-4)
+
+
+SMALL = {
+    "base": PoolingConfig(evaluations=5, foresight=0, waves=0, candidates=2),
+    "network": NetworkConfig(embedding=8, heads=2, key_size=4),
+    "training": TrainingConfig(steps=40, chunk=10),
+    "inference": FSVGDConfig(steps=30, particles=4, measurement_points=4),
+    "settle": 30,
+}
+
+
+@pytest.mark.slow
+def test_a_noise_conditional_network_is_trained_and_used():
+    env = sp.environment("sinusoid")
+    prior = sp.MARS(**SMALL, anneal=1.0, held_out=0.0).fit(env.meta_train, 0, progress=False)
+    assert prior.score.network.noise_conditional
+    context = env.meta_test.context[0]
+    assert np.isfinite(prior.condition(context.x, context.y, 0).predict([0.0, 1.0]).mean).all()
+
+
+@pytest.mark.slow
+def test_learned_settings_predict_the_training_tasks_better():
+    env = sp.environment("sinusoid")
+    plain = sp.MARS(**{**SMALL, "network": None}, noise_std=1.0)
+    fixed = plain.fit(env.meta_train, 0, progress=False)
+    learned = replace(plain, learn=("noise_std", "bandwidth", "temperature")).fit(env.meta_train, 0, progress=False)
+    assert learned.hyper.noise_std < fixed.hyper.noise_std
+    padded = fixed.standardizer.apply(env.meta_train).padded()
+    before, after = (predictive_nll(p, padded, jax.random.key(9)) for p in (fixed, learned))
+    gain = before - after
+    assert gain.mean() > 2 * gain.std() / np.sqrt(len(gain))
+    with pytest.raises(ValueError, match="colour"):
+        replace(plain, learn=("colour",))
+
+
+@pytest.mark.slow
+def test_an_interrupted_fit_goes_on_to_the_same_prior(tmp_path, monkeypatch):
+    env = sp.environment("sinusoid")
+    learner = sp.MARS(**SMALL, held_out=0.0)
+    whole = learner.fit(env.meta_train, 0, progress=False)
+    file = tmp_path / "training"
+    write, calls = _checkpoint.write, []
+
+    def cut(*args):
+        write(*args)
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_checkpoint, "write", cut)
+    with pytest.raises(KeyboardInterrupt):
+        learner.fit(env.meta_train, 0, progress=False, checkpoint=file)
+    monkeypatch.setattr(_checkpoint, "write", write)
+    again = learner.fit(env.meta_train, 0, progress=False, checkpoint=file)
+    for a, b in zip(jax.tree.leaves(eqx.filter(whole, eqx.is_array)), jax.tree.leaves(eqx.filter(again, eqx.is_array))):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+def test_the_file_says_what_made_the_prior(tmp_path):
+    env = sp.environment("sinusoid")
+    prior = sp.MARS(**SMALL).fit(env.meta_train, 0, progress=False)
+    prior.save(tmp_path / "a.prior", metadata={"note": "mine"})
+    info = describe(tmp_path / "a.prior")
+    assert info["method"] == "MARS"
+    assert info["config"]["training"]["steps"] == 40
+    np.testing.assert_allclose(info["domain"]["low"], min(task.x.min() for task in env.meta_train))
+    assert "held_out_loss" in info["metrics"]
+    assert sp.load_prior(tmp_path / "a.prior").about() == prior.about()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.data(source)] if source else [])
+        for name, source in {
+            **dict.fromkeys(("sinusoid", "gp-sinusoid", "student-t-sinusoid", "swissfel-sim", "argus-sim")),
+            "berkeley": "berkeley",
+            "physionet-gcs": "physionet",
+            "physionet-hct": "physionet",
+        }.items()
+    ],
+)
+def test_the_trained_score_points_home_in_every_environment(name: str):
+    env = sp.environment(name)
+    prior = sp.MARS(**SMALL, held_out=0.0).fit(env.meta_train, 0, progress=False)
+    assert prior.score.network is not None
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([task.x for task in env.meta_train])
+    chosen = rows[rng.choice(len(rows), 12, replace=False)]
+    x = jnp.asarray(prior.standardizer.scale_x(chosen), jnp.float32)
+    direction = jnp.asarray(rng.normal(size=(50, 12)), jnp.float32)
+    direction = direction / jnp.sqrt(jnp.mean(direction**2, axis=1, keepdims=True))
+    # A standardised unit is one standard deviation of the training targets.
+    for distance in (10.0, 30.0, 100.0):
+        values = jax.vmap(lambda f: prior.score(f, x))(prior.score.process.mean(x) + distance * direction)
+        assert (jnp.sum(values * direction, axis=1) < 0).all()
 
 
 def test_particles_are_joint_functions(anchor_only):

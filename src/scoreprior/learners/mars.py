@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -111,6 +111,9 @@ class MARS:
             raise ValueError("Denoising without a base process needs a level.")
         if self.anneal is not None and self.objective != "denoising":
             raise ValueError("Annealing needs the denoising objective.")
+        unknown = [name for name in self.learn if name not in get_args(Hyper)]
+        if unknown:
+            raise ValueError(f"learn takes {', '.join(get_args(Hyper))}, not {', '.join(unknown)}.")
         for name in ("held_out", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), not {getattr(self, name)}.")

@@ -14,9 +14,7 @@ from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
 from scoreprior._linalg import shared_log_prob
-from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, log_hyper_prior, pieces
-
-_MOST_AXES = 3
+from scoreprior.pooling._model import MOST_AXES, NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, log_hyper_prior, pieces
 
 
 def most_likely(pool: Pool, starts: list[Parameters], config: PoolingConfig) -> Parameters:
@@ -35,7 +33,7 @@ def most_likely(pool: Pool, starts: list[Parameters], config: PoolingConfig) -> 
     waving = "wave" in config.deviation
     parameters, loss = climb(objective, likeliest(starts)[0], config.evaluations, frozen=() if waving else WAVE)
     dim = pool.centres.shape[1]
-    if waving or not config.waves or dim > _MOST_AXES:
+    if waving or not config.waves or dim > MOST_AXES:
         return parameters
     start, there = likeliest(_with_waves(parameters, dim, config.waves))
     cost = 0.5 * (1 + 2 * dim) * np.log(np.sum(np.asarray(pool.tasks.mask)))

@@ -29,6 +29,8 @@ Part = Literal["linear", "rough", "smooth", "wave"]
 WAVE = ("wave_std", "wave_length", "wave_frequency")
 NO_WAVE = -7.0
 """The least logarithm of a standard deviation: a wave this small is none."""
+MOST_AXES = 3
+"""Inputs up to which shapes are looked for: waves along every axis, and a mean that is more than linear."""
 _WIDTHS = 8
 
 
@@ -39,7 +41,8 @@ class PoolingConfig:
     Args:
         deviation: parts of k_h: "linear" (random offset and slopes), "rough" (Matern-1/2), "smooth" (Matern-5/2),
             "wave" (one damped random wave).
-        mean: g is "linear", or "smooth": linear plus a smooth function.
+        mean: g is "linear", or "smooth": linear plus a smooth function. "auto" is smooth for up to three inputs:
+            in more dimensions the centres span too little of the space.
         waves: frequencies per axis at which a wave is looked for; it joins the deviation if the evidence for it exceeds
             its cost (BIC). 0 does not look; with more than three axes there are too many directions to look along.
         centres: number of centres that span the smooth part of g.
@@ -51,14 +54,14 @@ class PoolingConfig:
     """
 
     deviation: tuple[Part, ...] = ("linear", "rough", "smooth")
-    mean: Literal["linear", "smooth"] = "smooth"
+    mean: Literal["auto", "linear", "smooth"] = "auto"
     waves: int = 24
     centres: int = 48
     candidates: int = 8
     evaluations: int = 80
     foresight: int = 40
     most_tasks: int = 200
-    noise_floor: float = 0.01
+    noise_floor: float = 0.003
 
 
 Parameters = dict[str, Array]
@@ -140,7 +143,7 @@ def deviation(parameters: Parameters) -> Sum:
 def _mean_kernel(parameters: Parameters, config: PoolingConfig) -> Kernel:
     p = {name: jnp.exp(value) for name, value in parameters.items() if name.startswith("mean")}
     linear = Linear(p["mean_linear"], p["mean_linear"] * jnp.ones(1))
-    if config.mean == "linear":
+    if config.mean == "linear" or (config.mean == "auto" and p["mean_length"].size > MOST_AXES):
         return linear
     return Sum((linear, Matern(p["mean_std"], p["mean_length"], jnp.inf)))
 

@@ -1,0 +1,104 @@
+"""Prediction of later points from earlier ones and other tasks, against dense Gaussian conditioning."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.linalg import block_diag
+
+import scoreprior as sp
+from scoreprior.pooling import PoolingConfig, learn_process
+from scoreprior.pooling._foresight import _predict, _student_t, leave_one_out
+from scoreprior.pooling._model import Pool, find_centres, pieces, start, tail_widths
+
+CONFIG = PoolingConfig(centres=6)
+
+
+def tasks(n: int, m: int, seed: int) -> sp.TaskSet:
+    rng = np.random.default_rng(seed)
+    xs = [rng.uniform(-2, 2, (m - i % 2, 1)) for i in range(n)]
+    return sp.TaskSet.from_arrays(xs, [np.sin(x[:, 0]) + rng.normal() + 0.1 * rng.normal(size=len(x)) for x in xs])
+
+
+def test_leaving_a_task_out_is_conditioning_on_the_others():
+    padded = tasks(4, 5, 0).padded()
+    with jax.enable_x64(True):
+        pool = Pool(padded, find_centres(padded, CONFIG.centres))
+        parameters = start(jax.random.key(0), 1, CONFIG)
+        mean, covariance = leave_one_out(parameters, pool, CONFIG)
+        blocks, features, _ = map(np.asarray, pieces(parameters, pool, CONFIG))
+    n, m = padded.mask.shape
+    flat = features.reshape(n * m, -1)
+    joint = block_diag(*blocks) + flat @ flat.T
+    y = np.where(padded.mask, np.asarray(padded.y, np.float64), 0.0).ravel()
+    for i in range(n):
+        own = np.arange(n * m) // m == i
+        gain = np.linalg.solve(joint[np.ix_(~own, ~own)], joint[np.ix_(~own, own)]).T
+        np.testing.assert_allclose(mean[i], gain @ y[~own], atol=1e-7)
+        expected = joint[np.ix_(own, own)] - gain @ joint[np.ix_(~own, own)]
+        np.testing.assert_allclose(covariance[i], expected, atol=1e-7)
+
+
+def test_later_points_given_earlier_ones():
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(6, 9))
+    covariance, mean, y = root @ root.T, rng.normal(size=6), rng.normal(size=6)
+    seen = np.array([True, True, False, True, False, False])
+    gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, ~seen)]).T
+    with jax.enable_x64(True):
+        found, std = _predict(*map(jnp.asarray, (mean, covariance, y, seen)))
+    np.testing.assert_allclose(np.asarray(found)[~seen], mean[~seen] + gain @ (y - mean)[seen], rtol=1e-6)
+    variance = np.diag(covariance[np.ix_(~seen, ~seen)] - gain @ covariance[np.ix_(seen, ~seen)])
+    np.testing.assert_allclose(np.asarray(std)[~seen], np.sqrt(variance), rtol=1e-6)
+
+
+def test_student_t_density_is_scipys():
+    y = np.linspace(-5, 5, 7)
+    ours = _student_t(jnp.float32(0.5), jnp.float32(2.0), jnp.asarray(y, jnp.float32), jnp.float32(3.5))
+    np.testing.assert_allclose(ours, stats.t(3.5, 0.5, 2.0).logpdf(y), rtol=1e-4)
+
+
+@pytest.mark.parametrize("df", [2.0, 5.0, 30.0])
+def test_the_widths_together_make_a_student_t(df: float):
+    widths = tail_widths({"tails": jnp.log(jnp.asarray(df - 1))})
+    points = np.linspace(-4, 4, 81)
+    mixture = stats.norm.cdf(points[:, None] / widths).mean(axis=1)
+    # Eight quantiles: the distribution function is right to about half a step of the quantiles' grid, 1/16.
+    assert np.abs(mixture - stats.t(df).cdf(points)).max() < 1 / 16 / 2
+
+
+def test_without_foresight_the_predictive_is_gaussian():
+    padded = tasks(4, 5, 0).padded()
+    process = learn_process(padded, PoolingConfig(centres=6, evaluations=3, foresight=0, waves=0), jax.random.key(0))
+    np.testing.assert_array_equal(process.tails, [1.0])
+
+
+@pytest.mark.slow
+def test_heavy_tails_are_found_where_there_are_some():
+    rng = np.random.default_rng(0)
+    spreads = {}
+    for name, noise in (("normal", rng.normal), ("heavy", lambda size: rng.standard_t(2, size))):
+        xs = [rng.uniform(-2, 2, (12, 1)) for _ in range(40)]
+        made = sp.TaskSet.from_arrays(xs, [x[:, 0] + rng.normal() + 0.5 * noise(size=12) for x in xs])
+        process = learn_process(sp.Standardizer.fit(made).apply(made).padded(), PoolingConfig(), jax.random.key(0))
+        spreads[name] = process.tails[-1] / process.tails[0]
+    assert spreads["heavy"] > 2 * spreads["normal"]
+
+
+@pytest.mark.slow
+def test_a_wave_of_unknown_frequency_is_found():
+    rng = np.random.default_rng(0)
+    xs = [rng.uniform(-5, 5, (10, 1)) for _ in range(20)]
+    ys = [np.sin(2.3 * x[:, 0] + rng.uniform(0, 6.3)) + 0.1 * rng.normal(size=10) for x in xs]
+    made = sp.TaskSet.from_arrays(xs, ys)
+    scaler = sp.Standardizer.fit(made)
+    padded = scaler.apply(made).padded()
+    found = learn_process(padded, PoolingConfig(foresight=0), jax.random.key(0)).kernel.parts[-2]
+    # 200 points over a range of 10: a phase error of 0.1 / sqrt(200) at its ends moves the frequency by less than 1%.
+    np.testing.assert_allclose(np.abs(found.frequency) / scaler.x_std, 2.3, rtol=0.02)
+    assert found.std > 0.5
+    without = learn_process(padded, PoolingConfig(foresight=0, waves=0), jax.random.key(0)).kernel.parts[-2]
+    assert without.std < 0.01
