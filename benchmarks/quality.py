@@ -1,6 +1,7 @@
 """Test figures of methods on environments: one JSON line per (environment, method, seed), resumable.
 
     SCOREPRIOR_DATA=... python benchmarks/quality.py --env sinusoid,berkeley --method mars-gp,last-value --seeds 5
+    python benchmarks/quality.py --part valid --env sinusoid --method mars-gp --seeds 1 --set smoothing=0.0
 
 Lines go to results/quality.jsonl; a line that is there is not run again. `--show` prints the table of what is there.
 """
@@ -28,23 +29,25 @@ def main() -> None:
     parser.add_argument("--method", default="")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--part", choices=("test", "valid"), default="test")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=JSON", help="settings of the method to override")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     if options.show:
         print(table(options.part).to_string(float_format="%.3f"))
         return
+    settings = {name: json.loads(value) for name, value in (pair.split("=", 1) for pair in options.set)}
     for name in options.env.split(","):
         environment = sp.environment(name)
         for method in options.method.split(","):
             for seed in range(options.seeds):
-                run(environment, method, seed, options.part)
+                run(environment, method, settings, seed, options.part)
 
 
-def run(environment: sp.Environment, method: str, seed: int, part: str) -> None:
-    cell = {"environment": environment.name, "method": method, "seed": seed, "part": part}
-    if any(all(record[name] == value for name, value in cell.items()) for record in records()):
+def run(environment: sp.Environment, method: str, settings: dict, seed: int, part: str) -> None:
+    cell = {"environment": environment.name, "method": method, "settings": settings, "seed": seed, "part": part}
+    if any(all(record.get(name, {}) == value for name, value in cell.items()) for record in records()):
         return
-    frame = sp.evaluate(sp.learner(method), environment, seed, tasks=part)
+    frame = sp.evaluate(sp.learner(method, **settings), environment, seed, tasks=part)
     summary = sp.summarise(frame).iloc[0].to_dict()
     # PhysioNet's first 200 test patients, for comparison with figures that were measured on so many.
     first = sp.summarise(frame[frame["position"] < 200]).iloc[0]["rmse"] if len(frame) > 200 else summary["rmse"]
@@ -71,7 +74,12 @@ def records() -> list[dict]:
 def table(part: str) -> pd.DataFrame:
     """Mean over seeds and, beside the RMSE, its standard deviation over seeds."""
     rows = [
-        {"environment": r["environment"], "method": r["method"], "rmse_first_200": r["rmse_first_200"]} | r["summary"]
+        {
+            "environment": r["environment"],
+            "method": " ".join([r["method"], *(f"{name}={value}" for name, value in r.get("settings", {}).items())]),
+            "rmse_first_200": r["rmse_first_200"],
+        }
+        | r["summary"]
         for r in records()
         if r["part"] == part
     ]

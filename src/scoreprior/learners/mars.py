@@ -53,8 +53,7 @@ class MARS:
         base: the pooled process that anchors the score; None is the paper's plain network.
         network: the score network; None leaves the anchor alone, the yardstick for what the network adds.
         objective: how the network is fitted; with a base it is always denoising.
-        level: standard deviation of the denoising noise, standardised units; None takes the base's noise, within
-            [0.03, 0.1].
+        level: standard deviation of the denoising noise, standardised units; None takes the base's noise, at most 0.1.
         anneal: coarsest noise level of a noise-conditional network, from which inference goes down to `level`.
         held_out: share of the tasks that decide when training stops and whether the network stays; with 0, or fewer
             than two tasks in that share, it trains to the end and stays.
@@ -188,7 +187,7 @@ class MARS:
     def _level(self, process: GaussianProcess | None) -> Float[Array, ""]:
         if self.level is not None or process is None:
             return jnp.float32(0.0 if self.level is None else self.level)
-        return jnp.clip(jnp.asarray(process.noise_std), 0.03, 0.1)
+        return jnp.minimum(jnp.asarray(process.noise_std), 0.1)
 
     def _interpolate(
         self, tasks: PaddedTasks, process: GaussianProcess | None, key: PRNGKeyArray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -40,18 +41,21 @@ class MARSPrior(Prior):
 
     chunk: ClassVar[int | None] = 10
 
-    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Network:
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
         """Particles of the posterior by fSVGD (Alg. 2)."""
         start_key, settle_key, run_key = jax.random.split(key, 3)
         dim, process = context.x.shape[-1], self.score.process
-        particles = init_particles(start_key, self.inference.particles, dim, self.bnn, self.box.low, self.box.high)
+        particles: PyTree = init_particles(
+            start_key, self.inference.particles, dim, self.bnn, self.box.low, self.box.high
+        )
+        hyper = self.hyper
         if process is not None and self.settle:
             particles = self._settle(process, particles, context, settle_key)
-        return fsvgd.run(
-            self.score, self.measurement, self.inference, self.hyper, context, particles, run_key, self._offset
-        )
+            # Distances between functions scale with their size; a fixed bandwidth would couple small ones rigidly.
+            hyper = replace(hyper, bandwidth=hyper.bandwidth * particles.size[0] ** 2)
+        return fsvgd.run(self.score, self.measurement, self.inference, hyper, context, particles, run_key, self._offset)
 
-    def evaluate(self, state: Network, x: Float[Array, "q d"]) -> Mixture:
+    def evaluate(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
         """A mixture of the particles at x with the noise, smoothed, once for every width of the tails."""
         locs, scales = fsvgd.predict(state, x, self.hyper.noise_std, self._offset)
         smooth_locs, smooth_scales = _smooth(locs, scales, self.smoothing)
@@ -72,18 +76,20 @@ class MARSPrior(Prior):
     def _offset(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
         return jnp.zeros(len(x)) if self.score.process is None else self.score.process.mean(x)
 
-    def _settle(self, process: GaussianProcess, particles: Network, context: PaddedTasks, key: PRNGKeyArray) -> Network:
+    def _settle(self, process: GaussianProcess, networks: Network, context: PaddedTasks, key: PRNGKeyArray) -> Scaled:
         """Networks regressed on joint draws of the base's posterior: a start that already has its mean and spread."""
         set_key, draw_key = jax.random.split(key)
         x = fsvgd.measurement_set(set_key, context, self.measurement, 2 * self.inference.measurement_points, None).x
         state = process.condition(*context)
         draw = jax.vmap(lambda one: process.sample(state, x, one))
         wanted = draw(jax.random.split(draw_key, self.inference.particles)) - process.mean(x)
+        size = jnp.maximum(jnp.sqrt(jnp.mean(wanted**2)), 1e-3)
+        particles = Scaled(networks, jnp.full(len(wanted), size))
         optimiser = optax.adam(optax.cosine_decay_schedule(1e-2, self.settle, 0.05))
 
-        def loss(particles: Network) -> Float[Array, ""]:
+        def loss(particles: Scaled) -> Float[Array, ""]:
             # A sum over particles: each has its own weights, so each sees the gradient of its own mean squared error.
-            return jnp.sum(jnp.mean((fsvgd.functions(particles, x) - wanted) ** 2, axis=1))
+            return jnp.sum(jnp.mean(((fsvgd.functions(particles, x) - wanted) / size) ** 2, axis=1))
 
         def step(carry: PyTree, _: None) -> tuple[PyTree, None]:
             particles, moments = carry
@@ -91,6 +97,16 @@ class MARSPrior(Prior):
             return (optax.apply_updates(particles, updates), moments), None
 
         return jax.lax.scan(step, (particles, optimiser.init(particles)), None, self.settle)[0][0]
+
+
+class Scaled(eqx.Module):
+    """A network times a fixed size: where tasks differ by a hundredth of their spread, steps must be as small."""
+
+    network: Network
+    size: Float[Array, "..."]
+
+    def __call__(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
+        return jax.lax.stop_gradient(self.size) * self.network(x)
 
 
 def _smooth(
