@@ -124,13 +124,12 @@ def test_derivatives_of_factors_and_solves_are_lapacks():
 
     with jax.enable_x64(True):
         args = (jnp.asarray(grams), jnp.asarray(b))
-        for derivative in (jax.grad, jax.jacfwd):
-            mine = jax.vmap(derivative(own, argnums=(0, 1)))(*args)
-            theirs = jax.vmap(derivative(lapack, argnums=(0, 1)))(*args)
-            for ours, other in zip(mine, theirs):
-                np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
-        second, other = (jax.hessian(f, argnums=1)(args[0][0], args[1][0]) for f in (own, lapack))
-        np.testing.assert_allclose(second, other, rtol=1e-8, atol=1e-10)
+        mine, theirs = (jax.vmap(jax.grad(f, argnums=(0, 1)))(*args) for f in (own, lapack))
+        for ours, other in zip(mine, theirs):
+            np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
+        tangents = tuple(0.5 * (a + jnp.flip(a, 1)) for a in (args[0] + jnp.swapaxes(args[0], 1, 2), args[1]))
+        along, other = (jax.jvp(jax.vmap(f), args, tangents)[1] for f in (own, lapack))
+        np.testing.assert_allclose(along, other, rtol=1e-8, atol=1e-10)
 
 
 def test_a_matrix_that_is_not_positive_definite_gives_no_numbers():

@@ -9,8 +9,10 @@ import pytest
 
 import scoreprior as sp
 from scoreprior._training import TrainingConfig
+from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.learners import _base
+from scoreprior.pooling import PoolingConfig
 from scoreprior.scores.network import NetworkConfig
 
 # Settings that make a method quick enough for this table; the interface does not depend on them.
@@ -19,16 +21,23 @@ MARS = {
     "training": TrainingConfig(steps=20, chunk=20),
     "inference": FSVGDConfig(steps=20, particles=4, measurement_points=4),
 }
+SHORT = TrainingConfig(steps=20, chunk=20)
+BASE = PoolingConfig(evaluations=20, foresight=5, waves=0)
 QUICK: dict[str, dict] = {
-    "mars-gp": {**MARS, "settle": 20},
-    "mars-bnn": {**MARS, "settle": 20},
+    "hierarchical-gp": {"pooling": BASE},
+    "mars-gp": {**MARS, "settle": 20, "base": BASE},
+    "mars-bnn": {**MARS, "settle": 20, "base": BASE},
     "mars-gp-paper": MARS,
     "mars-bnn-paper": MARS,
+    "maml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "inner_steps": 2},
+    "bmaml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "particles": 4},
+    "np": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},
+    "anp": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},
 }
 # Methods that refuse tasks whose inputs are not lags of the target.
 NEEDS_LAGS = {"newest-lag"}
-# Compiling MARS takes longer than the rest together; test_mars.py covers it in the default suite.
-SLOW = {"mars-gp", "mars-bnn", "mars-gp-paper", "mars-bnn-paper"}
+# Compiling these takes longer than the rest together; test_mars.py covers MARS in the default suite.
+SLOW = {"mars-gp", "mars-bnn", "mars-gp-paper", "mars-bnn-paper", "maml", "bmaml", "np", "anp"}
 NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sp.methods()]
 
 

@@ -17,6 +17,7 @@ from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.kernels import LinearMean, Matern
 from scoreprior.learners._base import bare, evaluate_many, infer_many
 from scoreprior.learners._calibration import predictive_nll
+from scoreprior.learners.gaussian_process import PooledGPPrior
 from scoreprior.learners.mars_prior import _smooth
 from scoreprior.pooling import PoolingConfig
 from scoreprior.process import GaussianProcess
@@ -73,10 +74,11 @@ def test_without_a_network_the_score_is_the_process_own():
 @pytest.fixture(scope="module")
 def anchor_only() -> tuple[sp.Environment, sp.Prior, sp.Prior]:
     env = sp.environment("sinusoid")
-    prior = sp.MARS(network=None, inference=FSVGDConfig(steps=300, measurement_points=12)).fit(env.meta_train, 0)
-    exact = sp.learner("hierarchical-gp").fit(env.meta_train, 0)
+    base = PoolingConfig(foresight=0, waves=0)
+    inference = FSVGDConfig(steps=300, measurement_points=12, bandwidth=10.0)
+    prior = sp.MARS(base=base, network=None, inference=inference).fit(env.meta_train, 0)
     # The same process in both, so that only the inference differs.
-    return env, prior, eqx.tree_at(lambda p: p.process, exact, prior.score.process)
+    return env, prior, PooledGPPrior(prior.standardizer, prior.score.process)
 
 
 def test_inference_with_a_gaussian_score_finds_the_gaussian_posterior(anchor_only):
@@ -122,13 +124,17 @@ def test_tails_widen_the_predictive_around_the_same_mean(anchor_only):
     x = np.linspace(-4, 4, 5)
     one = eqx.tree_at(lambda p: p.score.process.tails, prior, np.ones(1, np.float32))
     two = eqx.tree_at(lambda p: p.score.process.tails, prior, np.array([0.5, 3.0], np.float32))
-    narrow, wide = (p.condition(context.x, context.y, 0).predict(x) for p in (one, two))
+    state = prior.condition(context.x, context.y, 0).state
+    narrow, wide = (sp.Posterior(p, state).predict(x) for p in (one, two))
     np.testing.assert_allclose(wide.mean, narrow.mean, atol=1e-4)
     np.testing.assert_allclose(wide.std, narrow.std * np.sqrt((0.25 + 9) / 2), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_chunks_of_tasks_are_the_tasks_one_by_one(anchor_only):
     env, prior, _ = anchor_only
+    # Few steps: batches of other sizes sum in another order, and many steps would blow the round-off up.
+    prior = replace(prior, inference=replace(prior.inference, steps=2), settle=2)
     context = env.meta_test.context.take(range(13))  # a chunk of ten and a piece of one
     x = np.linspace(-4, 4, 5)
     keys = jax.random.split(jax.random.key(3), 13)
@@ -136,10 +142,9 @@ def test_chunks_of_tasks_are_the_tasks_one_by_one(anchor_only):
     for i in (0, 9, 12):
         batch = prior.standardizer.apply(context.take([i])).padded(bucket(len(context[i])))
         state = infer_many(bare(prior), batch, keys[i : i + 1])
-        locs = evaluate_many(bare(prior), state, jnp.asarray(prior.standardizer.scale_x(x), jnp.float32)[None]).draws
-        mean = prior.standardizer.unscale_y(np.asarray(locs[0]).mean(0))
-        # The same mathematics in batches of other sizes: single-precision sums in another order, 800 steps long.
-        np.testing.assert_allclose(many[i].mean, mean, atol=0.02 * prior.standardizer.y_std)
+        locs = evaluate_many(bare(prior), state, jnp.asarray(prior.standardizer.scale_x(x[:, None]), jnp.float32)[None])
+        mean = prior.standardizer.unscale_y(np.asarray(locs.draws[0]).mean(0))
+        np.testing.assert_allclose(many[i].mean, mean, atol=1e-3 * prior.standardizer.y_std)
 
 
 def test_annealing_goes_from_coarse_to_fine():

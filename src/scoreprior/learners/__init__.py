@@ -30,6 +30,10 @@ _REGISTRY: dict[str, tuple[str, str, str]] = {
     "mars-bnn": ("mars", "MARS.dropout", "the same with MC-dropout interpolation"),
     "mars-gp-paper": ("mars", "MARS.paper", "MARS-GP in the paper's configuration; slow"),
     "mars-bnn-paper": ("mars", "MARS.paper_bnn", "MARS-BNN in the paper's configuration; slow"),
+    "maml": ("maml", "MAML", "one initialisation adapted by gradient steps, second order; a point predictor"),
+    "bmaml": ("bmaml", "BMAML", "MAML with SVGD particles and the chaser loss"),
+    "np": ("neural_process", "NeuralProcess", "latent neural process"),
+    "anp": ("neural_process", "NeuralProcess.attentive", "latent neural process with cross attention"),
 }
 
 

@@ -1,0 +1,307 @@
+"""MAML (Finn et al. 2017): one initialisation from which a few gradient steps on a context predict the rest.
+
+With L(theta; D) the mean squared error, K inner steps theta <- theta - alpha grad L(theta; context) lead from theta to
+theta_i, and the meta-loss is the mean over tasks of L(theta_i; target_i) (eq. 1 and Alg. 2), differentiated through the
+inner steps. Departures: context and target are a fresh random split of a training task at every meta-step; an inner
+gradient's norm is capped, so that no context can throw the weights away; alpha may be learned (as in Meta-SGD, Li et
+al. 2017, but one for all weights); the number of meta-steps and of inner steps for new tasks are chosen on held-out
+meta-training tasks, after which all of them are trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from scoreprior._training import TrainingConfig, train
+from scoreprior._types import KeyLike, as_generator, as_key
+from scoreprior.inference.bnn import BNNConfig, Network, init_network
+from scoreprior.inference.measurement import Box
+from scoreprior.learners._base import Mixture, Prior
+from scoreprior.space import Choice, Range, Space
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+
+Model = TypeVar("Model")
+EpisodeLoss: TypeAlias = Callable[[Any, PaddedTasks, PaddedTasks, PRNGKeyArray], Float[Array, "*g"]]
+"""loss(model, context, target, key) of one task; a curve has an entry for each of g variants to compare."""
+
+STEP_GRID = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50)
+"""Numbers of inner steps for a new task to choose from."""
+
+_HELD_OUT_EPISODES = 64
+
+
+class Episodes(NamedTuple):
+    """Tasks cut in two by their masks; x and y are shared."""
+
+    context: PaddedTasks
+    target: PaddedTasks
+
+
+def split_task(task: PaddedTasks, shares: Float[Array, " 2"], key: PRNGKeyArray) -> Episodes:
+    """A random subset of one task's points (m,) as context, the rest as target, which is never empty.
+
+    The context's share of the points is uniform between the two `shares`.
+    """
+    uniform = jax.random.uniform(key, (len(task.mask) + 1,))
+    size = jnp.sum(task.mask)
+    wanted = jnp.round(size * (shares[0] + uniform[0] * (shares[1] - shares[0])))
+    priority = jnp.where(task.mask, uniform[1:], 2.0)
+    rank = jnp.sum(priority[None, :] < priority[:, None], axis=1)  # no sort: it compiles slowly
+    chosen = task.mask & (rank < jnp.minimum(wanted, size - 1))
+    return Episodes(task._replace(mask=chosen), task._replace(mask=task.mask & ~chosen))
+
+
+def sample_episodes(tasks: PaddedTasks, count: int, shares: Float[Array, " 2"], key: PRNGKeyArray) -> Episodes:
+    """`count` of the tasks without replacement, split at random; tasks without points come last."""
+    task_key, split_key = jax.random.split(key)
+    empty = ~tasks.mask.any(axis=1)
+    order = jnp.argsort(empty + jax.random.uniform(task_key, empty.shape))[:count]
+    return _split_rows(tasks, order, shares, split_key)
+
+
+@jax.jit
+def _split_rows(tasks: PaddedTasks, rows: Int[Array, " e"], shares: Float[Array, " 2"], key: PRNGKeyArray) -> Episodes:
+    chosen = jax.tree.map(lambda leaf: leaf[rows], tasks)
+    return jax.vmap(split_task, in_axes=(0, None, 0))(chosen, shares, jax.random.split(key, len(rows)))
+
+
+def mean_over_tasks(values: Float[Array, " n"], episodes: Episodes) -> Float[Array, ""]:
+    """The mean over the episodes that have a target point."""
+    real = episodes.target.mask.any(axis=1)
+    return jnp.sum(jnp.where(real, values, 0.0)) / jnp.maximum(jnp.sum(real), 1)
+
+
+class MetaLoss(eqx.Module):
+    """Mean of a model's episode loss over a batch of freshly split tasks; a method says what that loss is."""
+
+    tasks: PaddedTasks
+    shares: Float[Array, " 2"]
+    batch: int = eqx.field(static=True)
+    one: EpisodeLoss
+
+    def __call__(self, model: Any, key: PRNGKeyArray) -> tuple[Float[Array, ""], dict[str, Array]]:
+        split_key, loss_key = jax.random.split(key)
+        episodes = sample_episodes(self.tasks, self.batch, self.shares, split_key)
+        values = jax.vmap(lambda context, target, one: self.one(model, context, target, one))(
+            *episodes, jax.random.split(loss_key, self.batch)
+        )
+        return mean_over_tasks(values, episodes), {}
+
+
+class HeldOut(eqx.Module):
+    """Held-out loss of a model: the least entry of a method's curve, averaged over fixed episodes."""
+
+    episodes: Episodes
+    keys: PRNGKeyArray
+    one: EpisodeLoss
+
+    def __call__(self, model: Any) -> Float[Array, ""]:
+        return jnp.min(self.curve(model))
+
+    @eqx.filter_jit
+    def curve(self, model: Any) -> Float[Array, " g"]:
+        """The losses (g,) that the method wants compared, for instance after different numbers of inner steps."""
+        curves = jax.vmap(lambda context, target, key: self.one(model, context, target, key))(*self.episodes, self.keys)
+        return jax.vmap(mean_over_tasks, in_axes=(1, None))(curves, self.episodes)
+
+
+def meta_train(
+    loss: MetaLoss,
+    curve: EpisodeLoss,
+    start: Model,
+    training: TrainingConfig,
+    held_out: float,
+    key: PRNGKeyArray,
+    *,
+    trainable: Any = eqx.is_inexact_array,
+    progress: bool = False,
+) -> tuple[Model, Float[Array, " g"]]:
+    """The model trained on all tasks for as long as was best for a share of tasks held out before, and their curve.
+
+    A held-out task is one with its points masked, so both trainings run the same compiled code.
+    """
+    hold_key, split_key, curve_key, first_key, final_key = jax.random.split(key, 5)
+    n = len(loss.tasks.mask)
+    held = as_generator(hold_key).permutation(n)[: min(max(1, round(held_out * n)), n - 1)]
+    rows = np.resize(held, max(len(held), _HELD_OUT_EPISODES))
+    judge = HeldOut(
+        _split_rows(loss.tasks, rows, loss.shares, split_key), jax.random.split(curve_key, len(rows)), curve
+    )
+    rest = loss.tasks._replace(mask=loss.tasks.mask.at[held].set(False))
+    first = eqx.tree_at(lambda one: one.tasks, loss, rest)
+    model, history = train(
+        first,
+        start,
+        training,
+        first_key,
+        trainable=trainable,
+        validate=judge if training.patience is not None else None,
+        progress=progress,
+        description="Choosing the number of steps",
+    )
+    steps = training.steps
+    if training.patience is not None:
+        steps = min(history, key=lambda record: record.validation or 0.0).step
+    final, _ = train(
+        loss,
+        start,
+        replace(training, steps=steps, patience=None),
+        final_key,
+        trainable=trainable,
+        progress=progress,
+        description="Meta-training",
+    )
+    return final, judge.curve(model)
+
+
+class Initialisation(eqx.Module):
+    """What MAML learns: where gradient descent starts, and the logarithm of its step size."""
+
+    network: Network
+    log_rate: Float[Array, ""]
+
+
+def squared_error(network: Network, task: PaddedTasks) -> Float[Array, ""]:
+    """Mean squared error over the real points; 0 if there are none."""
+    x = jnp.where(task.mask[:, None], task.x, 0.0)
+    errors = jnp.where(task.mask, network(x) - task.y, 0.0)
+    return jnp.sum(errors**2) / jnp.maximum(jnp.sum(task.mask), 1)
+
+
+def inner_step(network: Network, context: PaddedTasks, rate: Float[Array, ""], clip: Float[Array, ""]) -> Network:
+    """theta - rate * g, with g = grad L(theta; context) scaled down to a norm of at most `clip`."""
+    gradient = jax.grad(squared_error)(network, context)
+    squares = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
+    # The root of the maximum, not the maximum of roots: a gradient of zero has no derivative of its norm.
+    factor = rate * jax.lax.rsqrt(jnp.maximum(squares / clip**2, 1.0))
+    return jax.tree.map(lambda leaf, slope: leaf - factor * slope, network, gradient)
+
+
+class _Adapted(eqx.Module):
+    """L(theta_i; target) after a fixed number of inner steps."""
+
+    clip: Float[Array, ""]
+    steps: int = eqx.field(static=True)
+
+    def __call__(
+        self, model: Initialisation, context: PaddedTasks, target: PaddedTasks, key: PRNGKeyArray
+    ) -> Float[Array, ""]:
+        rate = jnp.exp(model.log_rate)
+        step = lambda network, _: (inner_step(network, context, rate, self.clip), None)  # noqa: E731
+        network, _ = jax.lax.scan(step, model.network, None, self.steps)
+        return squared_error(network, target)
+
+
+class _Curve(eqx.Module):
+    """L(theta_i; target) after each number of inner steps in STEP_GRID."""
+
+    clip: Float[Array, ""]
+
+    def __call__(
+        self, model: Initialisation, context: PaddedTasks, target: PaddedTasks, key: PRNGKeyArray
+    ) -> Float[Array, " g"]:
+        def step(network: Network, _: None) -> tuple[Network, Array]:
+            return inner_step(network, context, jnp.exp(model.log_rate), self.clip), squared_error(network, target)
+
+        _, losses = jax.lax.scan(step, model.network, None, STEP_GRID[-1] + 1)
+        return losses[jnp.array(STEP_GRID)]
+
+
+class MAMLPrior(Prior):
+    """An initialisation, and how many gradient steps to make from it."""
+
+    standardizer: Standardizer
+    model: Initialisation
+    steps: Int[Array, ""]
+    clip: Float[Array, ""]
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Network:
+        """theta_i; without a context point no gradient moves theta."""
+        rate = jnp.exp(self.model.log_rate)
+        step = lambda _, network: inner_step(network, context, rate, self.clip)  # noqa: E731
+        return jax.lax.fori_loop(0, self.steps, step, self.model.network)
+
+    def evaluate(self, state: Network, x: Float[Array, "q d"]) -> Mixture:
+        return Mixture(state(x)[None])
+
+
+@dataclass(frozen=True)
+class MAML:
+    """Second-order MAML, a point predictor.
+
+    Args:
+        inner_steps: gradient steps K of the meta-loss; new tasks take as many of STEP_GRID as suit held-out tasks.
+        inner_rate: their step size alpha, the first value of it if `learn_rate`.
+        inner_clip: largest norm of an inner gradient.
+        context: least and largest share of a training task's points that are context, drawn uniformly.
+        tasks_per_step: tasks per meta-step; None takes all.
+        held_out: share of the meta-training tasks that choose the numbers of steps.
+    """
+
+    network: BNNConfig = field(default_factory=lambda: BNNConfig(hidden=(40, 40)))
+    inner_steps: int = 5
+    inner_rate: float = 0.05
+    learn_rate: bool = True
+    inner_clip: float = 10.0
+    context: tuple[float, float] = (0.25, 0.9)
+    tasks_per_step: int | None = 8
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(steps=6000, learning_rate=3e-3, schedule="cosine")
+    )
+    held_out: float = 0.25
+
+    space: ClassVar[Space] = {
+        "inner_rate": Range(1e-3, 0.3, log=True),
+        "inner_steps": Range(1, 10),
+        "learn_rate": Choice((False, True)),
+        "network.hidden": Choice(((32, 32, 32), (40, 40), (64, 64))),
+        "training.learning_rate": Range(1e-4, 1e-2, log=True),
+        "training.weight_decay": Choice((0.0, 1e-3, 1e-2)),
+    }
+
+    def __post_init__(self) -> None:
+        if self.inner_steps < 1 or self.inner_rate <= 0 or self.inner_clip <= 0:
+            raise ValueError("inner_steps, inner_rate and inner_clip must be positive.")
+        check_episodes(self.context, self.tasks_per_step, self.held_out)
+
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> MAMLPrior:
+        """Learn the initialisation."""
+        start_key, train_key = jax.random.split(as_key(key))
+        standardizer = Standardizer.fit(tasks)
+        padded = standardizer.apply(tasks).padded()
+        box = Box.around(padded)
+        network = eqx.filter_jit(init_network)(start_key, tasks.dim, self.network, box.low, box.high)
+        start = Initialisation(network, jnp.log(jnp.float32(self.inner_rate)))
+        clip = jnp.float32(self.inner_clip)
+        batch = len(tasks) if self.tasks_per_step is None else min(self.tasks_per_step, len(tasks))
+        loss = MetaLoss(padded, jnp.array(self.context, jnp.float32), batch, _Adapted(clip, self.inner_steps))
+        trainable = eqx.tree_at(lambda m: m.log_rate, jax.tree.map(eqx.is_inexact_array, start), self.learn_rate)
+        model, curve = meta_train(
+            loss,
+            _Curve(clip),
+            start,
+            self.training,
+            self.held_out,
+            train_key,
+            trainable=trainable,
+            progress=progress,
+        )
+        return MAMLPrior(standardizer, model, jnp.array(STEP_GRID)[jnp.argmin(curve)], clip)
+
+
+def check_episodes(context: tuple[float, float], tasks_per_step: int | None, held_out: float) -> None:
+    """Refuse settings under which a task cannot be split, a meta-step has no task, or no task is left to train on."""
+    if not 0 <= context[0] <= context[1] <= 1:
+        raise ValueError(f"context holds two shares between 0 and 1, the smaller first, not {context}.")
+    if tasks_per_step is not None and tasks_per_step < 1:
+        raise ValueError(f"tasks_per_step must be at least 1, or None for all, not {tasks_per_step}.")
+    if not 0 < held_out < 1:
+        raise ValueError(f"held_out lies strictly between 0 and 1, not {held_out}.")
