@@ -24,7 +24,7 @@ MARS = {
 SHORT = TrainingConfig(steps=20, chunk=20)
 BASE = PoolingConfig(evaluations=20, foresight=5, waves=0)
 QUICK: dict[str, dict] = {
-    "hierarchical-gp": {"pooling": BASE},
+    "hierarchical-gp": {"pooling.evaluations": 20, "pooling.foresight": 0, "pooling.waves": 0},
     "mars-gp": {**MARS, "settle": 20, "base": BASE},
     "mars-bnn": {**MARS, "settle": 20, "base": BASE},
     "mars-gp-paper": MARS,
