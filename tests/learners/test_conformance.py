@@ -33,11 +33,20 @@ QUICK: dict[str, dict] = {
     "bmaml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "particles": 4},
     "np": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},
     "anp": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},
+    "pacoh-gp": {"training": SHORT, "hidden": (8, 8), "particles": 3},
+    "pacoh-gp-map": {"training": SHORT, "hidden": (8, 8)},
+    "pacoh-nn": {
+        "training": SHORT,
+        "particles": 2,
+        "target_particles": 3,
+        "target_steps": 20,
+        "bnn": BNNConfig(hidden=(8, 8)),
+    },
 }
 # Methods that refuse tasks whose inputs are not lags of the target.
 NEEDS_LAGS = {"newest-lag"}
 # Compiling these takes longer than the rest together; test_mars.py covers MARS in the default suite.
-SLOW = {"mars-gp", "mars-bnn", "mars-gp-paper", "mars-bnn-paper", "maml", "bmaml", "np", "anp"}
+SLOW = {name for name in sp.methods() if name.startswith(("mars", "maml", "bmaml", "np", "anp", "pacoh"))}
 NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sp.methods()]
 
 

@@ -33,6 +33,9 @@ _REGISTRY: dict[str, tuple[str, str, str]] = {
     "maml": ("maml", "MAML", "one initialisation adapted by gradient steps, second order; a point predictor"),
     "bmaml": ("bmaml", "BMAML", "MAML with SVGD particles and the chaser loss"),
     "np": ("neural_process", "NeuralProcess", "latent neural process"),
+    "pacoh-gp": ("pacoh_gp", "PACOHGP", "SVGD over a hyper-posterior of GP priors, network mean and features"),
+    "pacoh-gp-map": ("pacoh_gp", "PACOHGP.map", "the mode of that hyper-posterior, one GP prior"),
+    "pacoh-nn": ("pacoh_nn", "PACOHNN", "SVGD over Gaussian priors on network weights, then target SVGD"),
     "anp": ("neural_process", "NeuralProcess.attentive", "latent neural process with cross attention"),
 }
 

@@ -1,0 +1,305 @@
+"""PACOH-GP: a hyper-posterior over Gaussian-process priors (Rothfuss et al. 2021, "PACOH").
+
+A GP prior P_phi has a network for its mean, and an SE kernel on the outputs of a second network. The bound of the
+paper's Theorem 2, with a temperature beta_i for every task and their harmonic mean beta~, is
+
+    -1/n sum_i E_Q[ln Z(S_i, P)] / beta_i + (1 / lambda + 1 / (n beta~)) KL(Q || hyper-prior) + constant,
+
+and the hyper-posterior that minimises it (Prop. 1) is, with Z the marginal likelihood for beta_i = m_i,
+
+    Q*(phi) ~ hyper-prior(phi) exp( sum_i w_i ln p(y_i | X_i, phi) ),  w_i = lambda beta~ / ((n beta~ + lambda) beta_i).
+
+For equal sizes m and lambda = n that is the paper's w = 1 / (m + 1). Q* is represented by L particles that follow SVGD
+(Liu & Wang 2016, median heuristic); one particle is the mode of Q*. A new task's predictive is the equal mixture of
+the L exact GP posteriors.
+
+Departures: lambda = confidence * n with a tuned factor; the kernel's amplitude is learned too, with an ARD length
+scale for each feature; `skip` adds a linear term to the mean and the inputs themselves to the features, so that the
+prior with all weights at zero is an ordinary SE-kernel GP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import ClassVar, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from scoreprior._training import TrainingConfig, train
+from scoreprior._types import KeyLike, as_key
+from scoreprior.inference.svgd import svgd_direction
+from scoreprior.kernels import Kernel, Mean, squared_distances
+from scoreprior.learners._base import Mixture, Prior
+from scoreprior.process import Conditioned, GaussianProcess
+from scoreprior.space import Choice, Range, Space
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+
+Tree = TypeVar("Tree")
+
+_NOISE_FLOOR = 1e-2  # standardised units; keeps single-precision factors away from singular ones
+
+
+@dataclass(frozen=True)
+class PACOHGP:
+    """The meta-learner; `PACOHGP.map()` keeps only the mode of the hyper-posterior.
+
+    Args:
+        particles: L, number of GP priors; 1 is the mode.
+        hidden: widths of the tanh networks of mean and features.
+        features: number of outputs of the feature network.
+        skip: whether inputs also enter the mean linearly, and the kernel as they are.
+        confidence: lambda / n; 1 is the paper's, large is type-II maximum a posteriori.
+        weight_std: hyper-prior N(0, weight_std^2) of every weight.
+        bias_std: hyper-prior N(0, bias_std^2) of every bias.
+        scale_std: hyper-prior's spread of the logarithms of noise, amplitude and length scales.
+        noise_std: hyper-prior's centre of the noise, standardised units; amplitude and length scales centre on 1.
+        tasks_per_step: tasks in a step's estimate of the sum over tasks; None takes all.
+    """
+
+    particles: int = 10
+    hidden: tuple[int, ...] = (32, 32, 32, 32)
+    features: int = 2
+    skip: bool = True
+    confidence: float = 100.0
+    weight_std: float = 0.5
+    bias_std: float = 3.0
+    scale_std: float = 1.0
+    noise_std: float = 0.1
+    tasks_per_step: int | None = 16
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(steps=2000, learning_rate=5e-3, schedule="cosine")
+    )
+
+    space: ClassVar[Space] = {
+        "confidence": Range(1.0, 1000.0, log=True),
+        "training.learning_rate": Range(5e-4, 1e-2, log=True),
+        "training.steps": Choice((1000, 2000, 4000)),
+        "tasks_per_step": Choice((4, 16, 64)),
+        "features": Choice((1, 2, 4)),
+        "skip": Choice((True, False)),
+    }
+
+    def __post_init__(self) -> None:
+        if self.particles < 1 or self.features < 1 or not self.hidden:
+            raise ValueError("PACOH-GP needs at least one particle, one feature and one hidden layer.")
+        if min(self.confidence, self.weight_std, self.bias_std, self.scale_std, self.noise_std) <= 0:
+            raise ValueError("confidence and the standard deviations of the hyper-prior must be positive.")
+
+    @classmethod
+    def map(cls) -> PACOHGP:
+        """The mode of the hyper-posterior: one GP prior."""
+        return cls(particles=1)
+
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> PACOHGPPrior:
+        """Approximate the hyper-posterior given all tasks."""
+        start_key, train_key = jax.random.split(as_key(key))
+        standardizer = Standardizer.fit(tasks)
+        padded = standardizer.apply(tasks).padded()
+        prior = hyper_prior(tasks.dim, self)
+        particles = jax.vmap(lambda one: _start(prior, one))(jax.random.split(start_key, self.particles))
+        batch = len(tasks) if self.tasks_per_step is None else min(self.tasks_per_step, len(tasks))
+        loss = _Loss(padded, task_weights(padded.mask, jnp.float32(self.confidence)), prior, batch)
+        particles, _ = train(
+            loss, particles, self.training, train_key, progress=progress, description="Learning the prior"
+        )
+        return PACOHGPPrior(standardizer, particles)
+
+
+class TanhNetwork(eqx.Module):
+    """x -> W_l tanh(... tanh(x W_1 + b_1) ...) + b_l."""
+
+    weights: tuple[Float[Array, "..."], ...]
+    biases: tuple[Float[Array, "..."], ...]
+
+    def __call__(self, x: Float[Array, "k d"]) -> Float[Array, "k p"]:
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
+            x = jnp.tanh(x @ weight + bias)
+        return x @ self.weights[-1] + self.biases[-1]
+
+
+class NetworkMean(Mean):
+    """m(x) = network(x) + slope . x."""
+
+    network: TanhNetwork
+    slope: Float[Array, " d"] | None
+
+    def __call__(self, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        mean = self.network(x)[:, 0]
+        return mean if self.slope is None else mean + x @ self.slope
+
+
+class FeatureKernel(Kernel):
+    """std^2 exp(-|(u(x) - u(z)) / lengthscale|^2 / 2), u(x) the network's outputs, followed by x itself with `skip`."""
+
+    network: TanhNetwork
+    std: Float[Array, ""]
+    lengthscale: Float[Array, " p"]
+    skip: bool = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        return self.std**2 * jnp.exp(-0.5 * squared_distances(self.embed(x), self.embed(z)))
+
+    def diagonal(self, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        return jnp.broadcast_to(self.std**2, (len(x),))
+
+    def embed(self, x: Float[Array, "a d"]) -> Float[Array, "a p"]:
+        """u(x) / lengthscale."""
+        features = self.network(x)
+        return (jnp.concatenate([features, x], axis=1) if self.skip else features) / self.lengthscale
+
+
+class GPPrior(eqx.Module):
+    """phi, one GP prior, in coordinates without bounds; L of them with a leading axis."""
+
+    mean: TanhNetwork
+    slope: Float[Array, "... d"] | None
+    features: TanhNetwork
+    log_noise: Float[Array, "..."]
+    log_std: Float[Array, "..."]
+    log_lengthscale: Float[Array, "... p"]
+
+    def process(self) -> GaussianProcess:
+        """P_phi."""
+        kernel = FeatureKernel(
+            self.features, jnp.exp(self.log_std), jnp.exp(self.log_lengthscale), self.slope is not None
+        )
+        noise = jnp.sqrt(jnp.exp(2 * self.log_noise) + _NOISE_FLOOR**2)
+        return GaussianProcess(NetworkMean(self.mean, self.slope), kernel, noise)
+
+
+class Gaussian(eqx.Module):
+    """Independent Gaussians over the leaves of a tree: a mean and a standard deviation for each."""
+
+    mean: PyTree
+    std: PyTree
+
+    def sample(self, key: PRNGKeyArray) -> PyTree:
+        """One draw."""
+        mean, restore = ravel_pytree(self.mean)
+        return restore(mean + ravel_pytree(self.std)[0] * jax.random.normal(key, mean.shape))
+
+    def log_prob(self, tree: PyTree) -> Float[Array, ""]:
+        """Log density up to a constant."""
+        squares = jax.tree.map(lambda v, m, s: jnp.sum(((v - m) / s) ** 2), tree, self.mean, self.std)
+        return -0.5 * sum(jax.tree.leaves(squares), jnp.zeros(()))
+
+
+class PACOHGPPrior(Prior):
+    """Particles of the hyper-posterior; conditioning each is exact."""
+
+    standardizer: Standardizer
+    particles: GPPrior
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Conditioned:
+        return jax.vmap(lambda phi: phi.process().condition(*context))(self.particles)
+
+    def evaluate(self, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
+        def one(phi: GPPrior, conditioned: Conditioned) -> tuple[Array, Array]:
+            process = phi.process()
+            mean, variance = process.predict_marginals(conditioned, x)
+            return mean, jnp.sqrt(variance + process.noise_std**2)
+
+        return Mixture(*jax.vmap(one)(self.particles, state))
+
+
+def hyper_prior(dim: int, config: PACOHGP) -> Gaussian:
+    """N(0, weight_std^2) on weights and slopes, N(0, bias_std^2) on biases, log-normals on the scales."""
+
+    def network(outputs: int, weight: float, bias: float) -> TanhNetwork:
+        shapes = list(pairwise((dim, *config.hidden, outputs)))
+        return TanhNetwork(
+            tuple(jnp.full(shape, weight) for shape in shapes), tuple(jnp.full(width, bias) for _, width in shapes)
+        )
+
+    def prior(weight: float, bias: float, noise: float, scale: float) -> GPPrior:
+        return GPPrior(
+            mean=network(1, weight, bias),
+            slope=jnp.full(dim, weight) if config.skip else None,
+            features=network(config.features, weight, bias),
+            log_noise=jnp.asarray(noise),
+            log_std=jnp.asarray(scale),
+            log_lengthscale=jnp.full(config.features + dim * config.skip, scale),
+        )
+
+    centre = prior(0.0, 0.0, math.log(config.noise_std), 0.0)
+    return Gaussian(centre, prior(config.weight_std, config.bias_std, config.scale_std, config.scale_std))
+
+
+def _start(prior: Gaussian, key: PRNGKeyArray) -> GPPrior:
+    """Networks drawn from the hyper-prior, scales at its centre: a wild amplitude or noise would explain everything."""
+    drawn, centre = prior.sample(key), prior.mean
+    return replace(drawn, log_noise=centre.log_noise, log_std=centre.log_std, log_lengthscale=centre.log_lengthscale)
+
+
+def task_weights(mask: Bool[Array, "n m"], confidence: Float[Array, ""]) -> Float[Array, " n"]:
+    """w_i = lambda m~ / ((n m~ + lambda) m_i) with lambda = confidence * n and m~ the harmonic mean of sizes m_i."""
+    sizes = jnp.sum(mask, axis=1)
+    harmonic = 1 / jnp.mean(1 / sizes)
+    return confidence * harmonic / ((harmonic + confidence) * sizes)
+
+
+def task_batch(
+    key: PRNGKeyArray, tasks: PaddedTasks, weights: Float[Array, " n"], size: int
+) -> tuple[PaddedTasks, Float[Array, " h"]]:
+    """`size` of the n tasks without replacement, with weights times n / size: sums over them are unbiased."""
+    count = len(weights)
+    if size >= count:
+        return tasks, weights
+    chosen = jax.random.choice(key, count, (size,), replace=False)
+    return jax.tree.map(lambda leaf: leaf[chosen], tasks), weights[chosen] * (count / size)
+
+
+def stein_loss(
+    particles: Tree, log_density: Callable[[Tree, PRNGKeyArray], Float[Array, ""]], keys: PRNGKeyArray
+) -> Float[Array, ""]:
+    """-mean_l log_density(phi_l), with minus the SVGD direction in place of its gradient.
+
+    So a descent on this "loss" is SVGD (Liu & Wang 2016); with one particle it is plain gradient ascent on the density.
+    """
+    _, restore = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], particles))
+    flat = jax.vmap(lambda one: ravel_pytree(one)[0])(particles)
+    fixed = jax.lax.stop_gradient(flat)
+    values, scores = jax.vmap(jax.value_and_grad(lambda phi, key: log_density(restore(phi), key)))(fixed, keys)
+    direction = svgd_direction(fixed, scores, median_bandwidth(fixed))
+    surrogate = jnp.sum(flat * direction)
+    return -(jnp.mean(values) + surrogate - jax.lax.stop_gradient(surrogate))
+
+
+def median_bandwidth(particles: Float[Array, "L p"]) -> Float[Array, ""]:
+    """median |phi_i - phi_l|^2 / (2 log(L + 1)) over pairs: at the median distance the kernel is 1 / (L + 1)."""
+    count = len(particles)
+    if count == 1:
+        return jnp.ones(())
+    centred = particles - jnp.mean(particles, axis=0)
+    inner = centred @ centred.T
+    squared = jnp.diagonal(inner)[:, None] + jnp.diagonal(inner)[None, :] - 2 * inner
+    return jnp.maximum(jnp.median(squared[np.triu_indices(count, 1)]) / (2 * math.log(count + 1)), 1e-8)
+
+
+class _Loss(eqx.Module):
+    """-ln Q*(phi_l) / n, its sum over tasks estimated on a batch, averaged over particles."""
+
+    tasks: PaddedTasks
+    weights: Float[Array, " n"]
+    hyper_prior: Gaussian
+    batch: int = eqx.field(static=True)
+
+    def __call__(self, particles: GPPrior, key: PRNGKeyArray) -> tuple[Float[Array, ""], dict[str, Array]]:
+        batch_key, particle_key = jax.random.split(key)
+        tasks, weights = task_batch(batch_key, self.tasks, self.weights, self.batch)
+        keys = jax.random.split(particle_key, len(particles.log_noise))
+        value = stein_loss(particles, lambda phi, _: self.log_density(phi, tasks, weights), keys)
+        return value / len(self.weights), {}
+
+    def log_density(self, phi: GPPrior, tasks: PaddedTasks, weights: Float[Array, " h"]) -> Float[Array, ""]:
+        """ln Q*(phi) up to a constant: ln hyper-prior(phi) + sum_i w_i ln p(y_i | X_i, phi)."""
+        evidence = jax.vmap(phi.process().log_likelihood)(*tasks)
+        return self.hyper_prior.log_prob(phi) + jnp.sum(weights * evidence)
