@@ -11,6 +11,8 @@ import scoreprior as sp
 from scoreprior._training import TrainingConfig
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
+from scoreprior.inference.fvi import FVIConfig
+from scoreprior.inference.svgd import SVGDConfig
 from scoreprior.learners import _base
 from scoreprior.pooling import PoolingConfig
 from scoreprior.scores.network import NetworkConfig
@@ -33,6 +35,13 @@ QUICK: dict[str, dict] = {
     "bmaml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "particles": 4},
     "np": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},
     "anp": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},
+    "vanilla-bnn": {"bnn": BNNConfig(hidden=(8,)), "inference": SVGDConfig(steps=20, particles=4)},
+    "fbnn-gp": {"bnn": BNNConfig(hidden=(8,)), "inference": MARS["inference"]},
+    "fbnn-gp-vi": {
+        "bnn": BNNConfig(hidden=(8,)),
+        "inference": FVIConfig(steps=20, particles=4, samples=4, measurement_points=4),
+    },
+    "mlap": {"bnn": BNNConfig(hidden=(8,)), "training": SHORT, "steps": 20, "draws": 4},
     "pacoh-gp": {"training": SHORT, "hidden": (8, 8), "particles": 3},
     "pacoh-gp-map": {"training": SHORT, "hidden": (8, 8)},
     "pacoh-nn": {
@@ -46,7 +55,11 @@ QUICK: dict[str, dict] = {
 # Methods that refuse tasks whose inputs are not lags of the target.
 NEEDS_LAGS = {"newest-lag"}
 # Compiling these takes longer than the rest together; test_mars.py covers MARS in the default suite.
-SLOW = {name for name in sp.methods() if name.startswith(("mars", "maml", "bmaml", "np", "anp", "pacoh"))}
+SLOW = {
+    name
+    for name in sp.methods()
+    if name.startswith(("mars", "maml", "bmaml", "np", "anp", "pacoh", "mlap", "fbnn", "vanilla-bnn"))
+}
 NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sp.methods()]
 
 

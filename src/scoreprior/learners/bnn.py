@@ -1,0 +1,118 @@
+"""A Bayesian neural network with a zero-mean spherical Gaussian prior over weights, the yardstick of learned priors.
+
+Weights are N(0, prior_std^2 I), inferred by SVGD (Liu & Wang, 2016, Algorithm 1):
+
+    theta_l += rate * 1/L sum_i [ k(theta_i, theta_l) grad log p(theta_i, y) + grad_{theta_i} k(theta_i, theta_l) ].
+
+Departures. The bandwidth is fixed instead of the median heuristic's, as in `inference/svgd.py`; the step is Adam's. The
+noise is chosen on the meta-training tasks: of a few candidates the one under which their first halves predict their
+second halves best. Nothing else but the standardisation is taken from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from scoreprior._types import KeyLike, as_key
+from scoreprior.inference import fsvgd, svgd
+from scoreprior.inference.bnn import BNNConfig, Network, init_network
+from scoreprior.inference.fsvgd import FSVGDConfig
+from scoreprior.inference.fvi import FVIConfig
+from scoreprior.inference.svgd import SVGDConfig, SVGDHyper
+from scoreprior.learners._base import Mixture, Prior
+from scoreprior.space import Choice, Range, Space
+from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, TaskSet
+
+InferenceConfig = TypeVar("InferenceConfig", SVGDConfig, FSVGDConfig, FVIConfig)
+
+
+@dataclass(frozen=True)
+class VanillaBNN:
+    """A Bayesian network with weights N(0, prior_std^2), SVGD over weights; no meta-learning but of the noise.
+
+    Args:
+        noise_std: observation noise, standardised units; None chooses among `noises` on the meta-training tasks.
+        most_tasks: meta-training tasks that the noise is chosen on.
+        most_points: first points of such a task that are used, half of them as context.
+    """
+
+    space: ClassVar[Space] = {
+        "inference.learning_rate": Range(1e-3, 3e-2, log=True),
+        "inference.bandwidth": Range(10.0, 10_000.0, log=True),
+        "inference.prior_std": Range(0.1, 1.0, log=True),
+        "bnn.skip": Choice(("none", "linear")),
+    }
+
+    bnn: BNNConfig = field(default_factory=BNNConfig)
+    inference: SVGDConfig = field(
+        default_factory=lambda: SVGDConfig(
+            steps=600, learning_rate=1e-2, bandwidth=1000.0, prior_std=0.5, final_rate=0.01
+        )
+    )
+    noise_std: float | None = None
+    noises: Sequence[float] = (0.05, 0.1, 0.2, 0.4)
+    most_tasks: int = 20
+    most_points: int = 48
+
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> VanillaBNNPrior:
+        """Take the standardisation, and the noise if it is not given, from the meta-training tasks."""
+        standardizer = Standardizer.fit(tasks)
+        prior = VanillaBNNPrior(standardizer, self.inference.hyper(), self.bnn, sizes(self.inference))
+        long = [i for i, task in enumerate(tasks) if len(task) >= 2][: self.most_tasks]
+        noises = self.noises if self.noise_std is None and long else [self.noise_std or self.inference.noise_std]
+        priors = [eqx.tree_at(lambda p: p.hyper.noise_std, prior, jnp.float32(noise)) for noise in noises]
+        if len(priors) == 1:
+            return priors[0]
+        halves = tasks.take(long).map(lambda task: task.take(slice(self.most_points))).context_target(0.5)
+        # One key for all candidates: they differ by their noise, not by their luck.
+        return min(priors, key=lambda candidate: _held_out_nll(candidate, halves, as_key(key)))
+
+
+class VanillaBNNPrior(Prior):
+    """A spherical Gaussian over weights, and how to infer with it."""
+
+    standardizer: Standardizer
+    hyper: SVGDHyper
+    bnn: BNNConfig = eqx.field(static=True)
+    inference: SVGDConfig = eqx.field(static=True)
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Network:
+        dim = context.x.shape[-1]
+        # Only its structure is used: particles start as draws from the prior.
+        template = init_network(jax.random.key(0), dim, self.bnn, jnp.zeros(dim), jnp.ones(dim))
+        return weight_posterior(template, context, self.inference, self.hyper, key)
+
+    def evaluate(self, state: Network, x: Float[Array, "q d"]) -> Mixture:
+        locs, scales = fsvgd.predict(state, x, self.hyper.noise_std)
+        return Mixture(locs, scales, locs)
+
+
+def weight_posterior(
+    template: PyTree, context: PaddedTasks, config: SVGDConfig, hyper: SVGDHyper, key: PRNGKeyArray
+) -> PyTree:
+    """Particles of p(weights | context), started as draws from N(0, prior_std^2); with no point, those draws."""
+    start_key, run_key = jax.random.split(key)
+    flat, unravel = ravel_pytree(template)
+    draws = jax.vmap(unravel)(hyper.prior_std * jax.random.normal(start_key, (config.particles, len(flat))))
+    moved = svgd.run(config, hyper, context, draws, run_key)
+    return jax.tree.map(lambda new, old: jnp.where(context.mask.any(), new, old), moved, draws)
+
+
+def _held_out_nll(prior: Prior, halves: ContextTarget, key: PRNGKeyArray) -> float:
+    predictives = prior.condition_many(halves.context, key).predict([task.x for task in halves.target])
+    logs = [predictive.log_prob(task.y) for predictive, task in zip(predictives, halves.target)]
+    return -float(np.mean(np.concatenate(logs)))
+
+
+def sizes(config: InferenceConfig) -> InferenceConfig:
+    """The config with what `hyper()` holds as arrays blanked out: it is static, and a new rate must not retrace."""
+    return replace(config, **{f.name: 1.0 for f in fields(config.hyper())})  # type: ignore
