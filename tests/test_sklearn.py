@@ -100,9 +100,6 @@ def test_only_this_module_needs_scikit_learn():
 import sys
 sys.modules["sklearn"] = None  # what an import finds where scikit-learn is not installed
 import scoreprior
-
-# Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.
-pytestmark = pytest.mark.slow
 try:
     import scoreprior.sklearn
 except ImportError as error:
