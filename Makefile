@@ -24,6 +24,7 @@ lint: .venv/.installed-test
 bench: .venv/.installed
 	.venv/bin/python benchmarks/score_training.py
 	.venv/bin/python benchmarks/inference.py
+	.venv/bin/python benchmarks/interpolation.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -39,7 +39,7 @@ def scores() -> dict[str, Score]:
         "standard normal": lambda f, x: -f,
         "Gaussian process": GaussianProcessScore(ZeroMean(), kernel, 0.05),
         "network 16, 2 heads of 8": ScoreNetwork(1, NetworkConfig(embedding=16, heads=2, key_size=8), key),
-        "network 32, 8 heads of 16": ScoreNetwork(1, NetworkConfig(), key),
+        "network 32, 4 heads of 8": ScoreNetwork(1, NetworkConfig(), key),
     }
 
 

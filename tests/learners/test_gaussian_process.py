@@ -182,3 +182,13 @@ def test_vanilla_gp_finds_the_marginal_likelihood_of_scikit_learn():
     ours = prior.condition(x, y, 0).predict(query)
     np.testing.assert_allclose(ours.mean, scaler.unscale_y(mean), atol=0.02)
     np.testing.assert_allclose(ours.std, std * scaler.y_std, rtol=0.05)
+
+
+@pytest.mark.parametrize("order", [0.5, 2.5])
+def test_the_pooled_process_is_as_rough_as_the_tasks(order: float):
+    rng = np.random.default_rng(0)
+    xs = [np.sort(rng.uniform(-3, 3, (12, 1)), axis=0) for _ in range(20)]
+    kernel = sk.Matern(length_scale=1.0, nu=order)
+    ys = [rng.multivariate_normal(np.zeros(12), kernel(x) + 1e-4 * np.eye(12)) for x in xs]
+    prior = sp.learner("pooled-gp").fit(sp.TaskSet.from_arrays(xs, ys), 0)
+    assert prior.process.kernel.parts[0].order == order

@@ -37,19 +37,25 @@ class FSVGDConfig:
     bandwidth: float = field(default=1.0, metadata={"range": (0.1, 10.0)})
     noise_std: float = field(default=0.1, metadata={"range": (0.01, 1.0)})
     temperature: float = field(default=1.0, metadata={"range": (0.1, 1.0)})  # weight of the prior's score; Bayes: 1
-    measurement_points: int = 16  # drawn from nu at every step, beside the context's
+    measurement_points: int | None = 16  # drawn from nu at every step, beside the context's; None: by `points`
     context_batch: int | None = None  # context points per step; None: all of them
     final_rate: float = 0.01  # the learning rate's last value over its first (cosine); 1: constant
 
     def __post_init__(self) -> None:
-        for name in ("particles", "steps", "measurement_points"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        if self.context_batch is not None and self.context_batch < 1:
-            raise ValueError(f"context_batch must be at least 1 or None, not {self.context_batch}.")
+        for name in ("particles", "steps", "measurement_points", "context_batch"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}.")
         for name in ("learning_rate", "bandwidth", "noise_std"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}.")
+
+    def points(self, dim: int) -> int:
+        """Measurement points for inputs of this many dimensions, if not given: 12 on a line, 3 for each further one.
+
+        Between too few points in a large space particles are free to be anything, and the predictive is too wide.
+        """
+        return 9 + 3 * dim if self.measurement_points is None else self.measurement_points
 
     def hyper(self) -> FSVGDHyper:
         """What may change without retracing, as arrays."""
@@ -108,7 +114,7 @@ def step(
     offset: Offset | None = None,
 ) -> tuple[FSVGDState, FSVGDInfo]:
     """theta_l <- theta_l + rate * Adam(J_l^T phi_l), phi the SVGD direction of the functions (eq. 1, as an ascent)."""
-    measured = measurement_set(key, context, measurement, config.measurement_points, config.context_batch)
+    measured = measurement_set(key, context, measurement, config.points(context.x.shape[-1]), config.context_batch)
     f, pull_back = jax.vjp(lambda particles: functions(particles, measured.x, offset), state.particles)
     if hasattr(score, "annealed"):
         score = score.annealed(state.made / config.steps)

@@ -17,12 +17,13 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from scoreprior._linalg import cholesky, solve_cholesky
 from scoreprior._types import Score
 from scoreprior.inference.fsvgd import MeasurementSet, Offset, functions, measurement_set, prior_at
 from scoreprior.inference.likelihood import likelihood_score
 from scoreprior.inference.measurement import MeasurementDistribution
-from scoreprior.inference.svgd import Algorithm, ascend, decayed, iterate, rbf_kernel_and_repulsion, start
+from scoreprior.inference.svgd import Algorithm, ascend, decayed, iterate, start
+from scoreprior.scores.gaussian import gaussian_score
+from scoreprior.scores.ssge import spectral_score
 from scoreprior.tasks import PaddedTasks
 
 Entropy = Literal["gaussian", "spectral"]
@@ -162,37 +163,3 @@ def run(
     number = len(jax.tree.leaves(particles)[0])
     state = iterate(build(score, measurement, config, hyper, offset), first, context, config.steps, run_key)
     return state.q.sample(draw_key, number)
-
-
-def gaussian_score(
-    points: Float[Array, "S k"], draws: Float[Array, "S k"], noise: Float[Array, ""]
-) -> Float[Array, "S k"]:
-    """-(C + noise^2 I)^-1 (point - mean) with the draws' mean and their covariance C, shrunk to a multiple of I.
-
-    The weight of the multiple is Ledoit and Wolf's (2004), which needs no tuning and vanishes with many draws.
-    """
-    count, k = draws.shape
-    centred = draws - jnp.mean(draws, axis=0)
-    covariance = centred.T @ centred / count
-    mean_variance = jnp.trace(covariance) / k
-    total = jnp.sum(covariance**2)
-    spread = total - k * mean_variance**2
-    error = (jnp.mean(jnp.sum(centred**2, axis=1) ** 2) - total) / count
-    weight = jnp.clip(error / jnp.maximum(spread, 1e-12 * total), 0.0, 1.0)
-    identity = jnp.eye(k, dtype=draws.dtype)
-    shrunk = (1 - weight) * covariance + (weight * mean_variance + noise**2) * identity
-    return -solve_cholesky(cholesky(shrunk), (points - jnp.mean(draws, axis=0)).T).T
-
-
-def spectral_score(draws: Float[Array, "S k"], mass: float = 0.99) -> Float[Array, "S k"]:
-    """Spectral Stein gradient estimator (Shi et al., 2018) at its own draws: -K^+ R, R_l = sum_i grad_i k(f_i, f_l).
-
-    K^+ inverts the leading eigenvalues that hold `mass` of their sum; the bandwidth is the median squared distance.
-    """
-    centred = draws - jnp.mean(draws, axis=0)
-    squared = jnp.sum((centred[:, None] - centred[None]) ** 2, axis=-1)
-    gram, repulsion = rbf_kernel_and_repulsion(draws, jnp.median(squared))
-    values, vectors = jnp.linalg.eigh(gram)
-    before = jnp.cumsum(values[::-1])[::-1] - values
-    inverse = jnp.where(before < mass * jnp.sum(values), 1 / values, 0.0)
-    return -(vectors * inverse) @ (vectors.T @ repulsion)

@@ -33,14 +33,18 @@ class PooledGPPrior(Prior):
 
 @dataclass(frozen=True)
 class PooledGP:
-    """One GP for all tasks by type-II maximum likelihood: linear mean, ARD Matern-5/2 kernel, learned noise.
+    """One GP for all tasks by type-II maximum likelihood: linear mean, ARD Matern kernel, learned noise.
+
+    The order of the kernel, 1/2 or 5/2, is the one that predicts later points of the training tasks best.
 
     `PooledGP.hierarchical()` is its richer sibling and the base process of MARS: a smooth mean function shared by all
     tasks, and deviations that add affine, rough, smooth and wavy parts.
     """
 
     pooling: PoolingConfig = field(
-        default_factory=lambda: PoolingConfig(deviation=("smooth",), mean="linear", waves=0, foresight=0)
+        default_factory=lambda: PoolingConfig(
+            deviation=("rough", "smooth"), either=True, mean="linear", waves=0, foresight=0
+        )
     )
 
     @classmethod

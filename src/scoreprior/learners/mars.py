@@ -28,6 +28,7 @@ from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
 from scoreprior.interpolators import DropoutInterpolator, FittedInterpolator, GPInterpolator, Interpolator
 from scoreprior.learners._calibration import Hyper, learn_hyper, predictive_nll
+from scoreprior.learners.bnn import sizes
 from scoreprior.learners.mars_prior import MARSPrior
 from scoreprior.pooling import PoolingConfig, learn_process
 from scoreprior.process import GaussianProcess
@@ -83,7 +84,7 @@ class MARS:
     tasks_per_step: int | None = 32
     bnn: BNNConfig = field(default_factory=BNNConfig)
     inference: FSVGDConfig = field(
-        default_factory=lambda: FSVGDConfig(steps=500, measurement_points=12, bandwidth=10.0)
+        default_factory=lambda: FSVGDConfig(steps=500, measurement_points=None, bandwidth=10.0)
     )
     noise_std: float | None = None
     learn: tuple[Hyper, ...] = ()
@@ -172,16 +173,14 @@ class MARS:
         metrics: dict[str, float] = {}
         noise = process.noise_std if self.noise_std is None and process is not None else self.noise_std
         hyper = replace(self.inference.hyper(), noise_std=jnp.asarray(noise, jnp.float32))
-        # What `hyper` holds as arrays is not static as well: a new learning rate must not compile again.
-        static = replace(self.inference, learning_rate=1e-3, bandwidth=1.0, noise_std=0.1, temperature=1.0)
-        smoothing = jnp.float32(self.smoothing)
+        smoothing, static = jnp.float32(self.smoothing), sizes(self.inference)
         prior = MARSPrior(standardizer, score, measurement, box, hyper, smoothing, self.bnn, static, self.settle)
         if self.network is not None:
             fitted = self._interpolate(padded, process, interpolator_key)
             files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}
-            prior, metrics = self._train(prior, padded, fitted, network_key, train_key, **files)
+            prior, metrics = self._train(prior, tasks, fitted, network_key, train_key, **files)
         if self.learn:
-            prior, metrics["nll_on_meta_training"] = learn_hyper(prior, padded, self.learn, learn_key)
+            prior, metrics["nll_on_meta_training"] = learn_hyper(prior, tasks, self.learn, learn_key)
         return replace(prior, notes=self._notes(tasks, metrics))
 
     def _level(self, process: GaussianProcess | None) -> Float[Array, ""]:
@@ -200,7 +199,7 @@ class MARS:
     def _train(
         self,
         prior: MARSPrior,
-        tasks: PaddedTasks,
+        tasks: TaskSet,
         fitted: FittedInterpolator,
         network_key: PRNGKeyArray,
         train_key: PRNGKeyArray,
@@ -208,7 +207,7 @@ class MARS:
     ) -> tuple[MARSPrior, dict[str, float]]:
         """The prior with its trained network, or without where that does not predict held-out tasks better."""
         assert self.network is not None
-        score, count = prior.score, len(tasks.mask)
+        score, count = prior.score, len(tasks)
         start = ScoreNetwork(prior.dim, replace(self.network, noise_conditional=self.anneal is not None), network_key)
         if score.process is not None:
             # The residual starts at nothing: the anchor is right until the data say otherwise.
@@ -241,7 +240,7 @@ class MARS:
             return richer, metrics
         if after < before:
             # A better score of the interpolated functions may still predict worse: that is what decides.
-            unseen = jax.tree.map(lambda leaf: leaf[shuffled[:held]], tasks)
+            unseen = tasks.take(shuffled[:held])
             bare, full = (float(np.mean(predictive_nll(each, unseen, gate_key))) for each in (prior, richer))
             metrics |= {"held_out_nll_without_network": bare, "held_out_nll": full}
             if full < bare:
@@ -298,7 +297,7 @@ class _Loss(eqx.Module):
             return losses.sliced(normalised, f, x, loss_key), {}
         score = eqx.tree_at(lambda s: s.network, self.score, normalised, is_leaf=lambda n: n is None)
         if score.coarse is not None:
-            # One level per step, log-uniform: the anchor is then factored once, not once per function.
+            # The levels that inference will meet, one per step: the anchor is factored once, not once per function.
             score = score.annealed(jax.random.uniform(level_key))
         at = score.prepare(x)
         return losses.denoising(score.level)(lambda f, x: at(f), f, x, loss_key), {}
@@ -311,5 +310,5 @@ class _HeldOut(eqx.Module):
     key: PRNGKeyArray
 
     def __call__(self, network: ScoreNetwork) -> Float[Array, ""]:
-        keys = jax.random.split(jax.random.fold_in(self.key, 2), 64)
+        keys = jax.random.split(self.key, 64)
         return jnp.mean(jax.lax.map(lambda key: self.loss(network, key)[0], keys))

@@ -79,7 +79,7 @@ class MARSPrior(Prior):
     def _settle(self, process: GaussianProcess, networks: Network, context: PaddedTasks, key: PRNGKeyArray) -> Scaled:
         """Networks regressed on joint draws of the base's posterior: a start that already has its mean and spread."""
         set_key, draw_key = jax.random.split(key)
-        x = fsvgd.measurement_set(set_key, context, self.measurement, 2 * self.inference.measurement_points, None).x
+        x = fsvgd.measurement_set(set_key, context, self.measurement, 2 * self.inference.points(self.dim), None).x
         state = process.condition(*context)
         draw = jax.vmap(lambda one: process.sample(state, x, one))
         wanted = draw(jax.random.split(draw_key, self.inference.particles)) - process.mean(x)

@@ -6,13 +6,15 @@ tunes it to predict the later points of a task from the earlier ones.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from scoreprior.pooling._evidence import most_likely
-from scoreprior.pooling._foresight import foresee
+from scoreprior.pooling._foresight import foresee, shortfall
 from scoreprior.pooling._model import Pool, PoolingConfig, find_centres, new_task_process, start, tail_widths
 from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
@@ -30,7 +32,12 @@ def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) 
     with jax.enable_x64(True):
         pool = Pool(subset, centres)
         keys = jax.random.split(start_key, config.candidates)
-        parameters = most_likely(pool, [start(one, centres.shape[1], config) for one in keys], config)
+        options = [replace(config, deviation=(part,)) for part in config.deviation] if config.either else [config]
+        fits = [most_likely(pool, [start(one, centres.shape[1], each) for one in keys], each) for each in options]
+        best = 0
+        if config.either:
+            best = int(np.argmin([shortfall(pool, fit, each) for fit, each in zip(fits, options)]))
+        parameters, config = fits[best], options[best]
         if config.foresight:
             parameters = foresee(pool, parameters, config)
         process = new_task_process(parameters, Pool(tasks, centres), config)

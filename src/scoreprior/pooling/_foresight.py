@@ -12,6 +12,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
@@ -21,18 +22,26 @@ from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingCo
 
 _SHARES = (0.25, 0.5, 0.75)
 """Of a task's points that are context."""
+_TAILS = {"tails": np.log(9.0)}
+"""Where their climb starts: a Student-t of ten degrees of freedom."""
 _WEIGHT = 5.0
 """How many independent points the later part of a task is worth, against the type-II fit."""
 
 
 def foresee(pool: Pool, start: Parameters, config: PoolingConfig) -> Parameters:
     """The hyper-parameters, tails included, that predict the later parts of tasks best."""
-    start = start | {"tails": jnp.log(jnp.asarray(9.0))}
+    start = start | _TAILS
     # A wave that the evidence did not ask for stays out.
     frozen = WAVE if start["wave_std"] <= NO_WAVE else ()
     return climb(
         lambda parameters: _loss_and_gradient(parameters, start, pool, config), start, config.foresight, frozen
     )[0]
+
+
+def shortfall(pool: Pool, parameters: Parameters, config: PoolingConfig) -> float:
+    """How badly the later parts of tasks are predicted; to compare models, as the evidence is no judge of that."""
+    parameters = parameters | _TAILS
+    return float(_loss_and_gradient(parameters, parameters, pool, config)[0])
 
 
 def _loss(parameters: Parameters, start: Parameters, pool: Pool, config: PoolingConfig) -> Float[Array, ""]:

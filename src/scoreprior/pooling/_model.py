@@ -41,6 +41,7 @@ class PoolingConfig:
     Args:
         deviation: parts of k_h: "linear" (random offset and slopes), "rough" (Matern-1/2), "smooth" (Matern-5/2),
             "wave" (one damped random wave).
+        either: k_h is not the sum of these parts but the one that predicts later points of the tasks best.
         mean: g is "linear", or "smooth": linear plus a smooth function. "auto" is smooth for up to three inputs:
             in more dimensions the centres span too little of the space.
         waves: frequencies per axis at which a wave is looked for; it joins the deviation if the evidence for it exceeds
@@ -54,6 +55,7 @@ class PoolingConfig:
     """
 
     deviation: tuple[Part, ...] = ("linear", "rough", "smooth")
+    either: bool = False
     mean: Literal["auto", "linear", "smooth"] = "auto"
     waves: int = 24
     centres: int = 48
