@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +12,7 @@ from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, solve_cho
 from scoreprior.kernels import Kernel, Mean
 
 
-class Conditioned(NamedTuple):
+class Conditioned(eqx.Module):
     """What a process keeps of one task's points: inputs, factor of K + noise, K^-1 residual."""
 
     x: Float[Array, "m d"]

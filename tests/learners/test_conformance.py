@@ -31,6 +31,13 @@ QUICK: dict[str, dict] = {
     "mars-bnn": {**MARS, "settle": 20, "base": BASE},
     "mars-gp-paper": MARS,
     "mars-bnn-paper": MARS,
+    **{
+        name: {**MARS, "settle": 20, "base": BASE}
+        for name in ("mars-no-spectral", "mars-gp-mean", "mars-nn", "mars-ensemble")
+    },
+    **{name: {"inference": MARS["inference"], "base": BASE} for name in ("mars-ssge", "mars-gauss")},
+    **{name: {"inference": MARS["inference"]} for name in ("mars-ssge-paper", "mars-gauss-paper")},
+    **{f"mars-{name}-paper": MARS for name in ("no-spectral", "gp-mean", "nn", "ensemble")},
     "maml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "inner_steps": 2},
     "bmaml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "particles": 4},
     "np": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},

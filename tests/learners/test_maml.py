@@ -13,7 +13,8 @@ import scoreprior as sp
 from scoreprior._training import TrainingConfig
 from scoreprior.inference.bnn import BNNConfig, init_network
 from scoreprior.learners import maml
-from scoreprior.learners.maml import MAML, Initialisation, MetaLoss, inner_step, split_task, squared_error
+from scoreprior.learners._episodes import Cut, MetaLoss, sample_episodes, split_task
+from scoreprior.learners.maml import MAML, Initialisation, inner_step, squared_error
 from scoreprior.tasks import PaddedTasks
 
 # Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.
@@ -36,7 +37,7 @@ def initialisation(seed: int = 0) -> Initialisation:
 
 
 def meta_loss(tasks: PaddedTasks, steps: int = 3, clip: float = 10.0) -> MetaLoss:
-    return MetaLoss(tasks, jnp.array([0.3, 0.8]), len(tasks.mask), maml._Adapted(jnp.asarray(clip), steps))
+    return MetaLoss(tasks, Cut((0.3, 0.8), 0.0), len(tasks.mask), maml._Adapted(jnp.asarray(clip), steps))
 
 
 def test_the_meta_gradient_equals_finite_differences():
@@ -55,11 +56,11 @@ def test_the_meta_gradient_equals_finite_differences():
 
 def test_splits_are_partitions_and_leave_a_target():
     tasks = batch(2, 10)
-    shares = jnp.array([0.2, 0.7])
+    cut = Cut((0.2, 0.7), 0.0)
     keys = jax.random.split(jax.random.key(0), 400)
     for row, size in ((0, 8), (1, 10)):
         task = jax.tree.map(lambda leaf, row=row: leaf[row], tasks)
-        context, target = jax.jit(jax.vmap(split_task, in_axes=(None, None, 0)))(task, shares, keys)
+        context, target = jax.jit(jax.vmap(split_task, in_axes=(None, None, 0)))(task, cut, keys)
         assert (context.mask ^ target.mask == task.mask).all()
         assert not (context.mask & target.mask).any()
         counts = np.asarray(context.mask.sum(1))
@@ -69,9 +70,23 @@ def test_splits_are_partitions_and_leave_a_target():
         frequency = np.asarray(context.mask.mean(0))[:size]
         assert np.abs(frequency - counts.mean() / size).max() < 4 * 0.025
     single = PaddedTasks(jnp.zeros((3, 1)), jnp.zeros(3), jnp.array([True, False, False]))
-    context, target = jax.jit(split_task)(single, jnp.array([1.0, 1.0]), keys[0])
+    context, target = jax.jit(split_task)(single, Cut((1.0, 1.0), 0.0), keys[0])
     assert int(context.mask.sum()) == 0
     assert int(target.mask.sum()) == 1
+
+
+def test_a_forward_cut_has_the_first_points_as_context():
+    task = jax.tree.map(lambda leaf: leaf[0], batch(2, 10))
+    keys = jax.random.split(jax.random.key(0), 400)
+    cut_all = jax.jit(jax.vmap(split_task, in_axes=(None, None, 0)))
+    context, target = (np.asarray(half.mask) for half in cut_all(task, Cut((0.2, 0.7), 1.0), keys))
+    assert (context.cumprod(axis=1) == context).all()
+    assert (context | target == np.asarray(task.mask)).all()
+    # Half of the cuts forward: of the random ones with 4 of 8 points, 1 in 70 is in order too. Binomial: 4 sd.
+    half = np.asarray(cut_all(task, Cut((0.5, 0.5), 0.5), keys).context.mask)
+    share = 0.5 + 0.5 / 70
+    in_order = (half.cumprod(axis=1) == half).all(axis=1).mean()
+    assert abs(in_order - share) < 4 * np.sqrt(share * (1 - share) / 400)
 
 
 def test_a_task_without_points_weighs_nothing():
@@ -82,7 +97,7 @@ def test_a_task_without_points_weighs_nothing():
     value = jax.jit(lambda tasks, key: meta_loss(tasks)(model, key)[0])
     np.testing.assert_allclose(value(held, jax.random.key(0)), value(junk, jax.random.key(0)), rtol=1e-6)
     # A batch of the number of real tasks takes exactly those.
-    chosen = jax.jit(maml.sample_episodes, static_argnums=1)(held, 2, jnp.array([0.5, 0.5]), jax.random.key(1))
+    chosen = jax.jit(sample_episodes, static_argnums=1)(held, 2, Cut((0.5, 0.5), 0.0), jax.random.key(1))
     assert (chosen.context.mask | chosen.target.mask).any(1).all()
 
 
@@ -101,7 +116,7 @@ def test_an_inner_gradient_is_capped():
 
 
 def test_the_curve_over_steps_is_the_meta_loss_at_each():
-    context, target = split_task(jax.tree.map(lambda leaf: leaf[1], batch()), jnp.array([0.5, 0.5]), jax.random.key(3))
+    context, target = split_task(jax.tree.map(lambda leaf: leaf[1], batch()), Cut((0.5, 0.5), 0.0), jax.random.key(3))
     model, clip = initialisation(), jnp.float32(10.0)
     curve = eqx.filter_jit(maml._Curve(clip))(model, context, target, None)
     for steps in (1, 5):
@@ -117,7 +132,7 @@ def test_meta_training_beats_its_own_initialisation():
         network=BNNConfig(hidden=(16, 16)),
         inner_steps=2,
         tasks_per_step=None,
-        training=TrainingConfig(steps=300, learning_rate=5e-3, chunk=300),
+        training=TrainingConfig(steps=1000, learning_rate=5e-3, chunk=500),
     )
     prior = learner.fit(environment.meta_train, 0, progress=False)
     untrained = eqx.filter_jit(init_network)(jax.random.key(0), 1, learner.network, -2 * jnp.ones(1), 2 * jnp.ones(1))

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 import scoreprior as sp
 from scoreprior import _training
 from scoreprior._training import TrainingConfig
-from scoreprior.learners import pacoh_gp
+from scoreprior.learners import _pacoh, pacoh_gp
 from scoreprior.learners.pacoh_gp import PACOHGP
 from scoreprior.space import override, sample
 from scoreprior.tasks import PaddedTasks
@@ -63,15 +63,15 @@ def test_log_marginal_likelihood_is_scipys_under_a_mask(skip: bool):
 
 def test_task_weights_minimise_the_bound_and_are_the_papers_for_equal_sizes():
     mask = np.arange(8)[None, :] < np.array([8, 8, 8])[:, None]
-    np.testing.assert_allclose(pacoh_gp.task_weights(jnp.asarray(mask), jnp.float32(1.0)), 1 / 9, rtol=1e-6)
-    np.testing.assert_allclose(pacoh_gp.task_weights(jnp.asarray(mask), jnp.float32(1e6)), 1.0, rtol=1e-4)
+    np.testing.assert_allclose(_pacoh.task_weights(jnp.asarray(mask), jnp.float32(1.0)), 1 / 9, rtol=1e-6)
+    np.testing.assert_allclose(_pacoh.task_weights(jnp.asarray(mask), jnp.float32(1e6)), 1.0, rtol=1e-4)
     sizes = np.array([2, 3, 8])
     mask = np.arange(8)[None, :] < sizes[:, None]
     # ln Z_i stands in the bound with 1 / (n m_i), the KL divergence with 1 / lambda + 1 / (n m~): their ratio.
     strength = 5.0 * 3
     kl = 1 / strength + np.mean(1 / sizes) / 3
     np.testing.assert_allclose(
-        pacoh_gp.task_weights(jnp.asarray(mask), jnp.float32(5.0)), 1 / (3 * sizes) / kl, rtol=1e-5
+        _pacoh.task_weights(jnp.asarray(mask), jnp.float32(5.0)), 1 / (3 * sizes) / kl, rtol=1e-5
     )
 
 
@@ -81,13 +81,13 @@ def test_sums_over_a_batch_of_tasks_are_unbiased():
     tasks = PaddedTasks(jnp.zeros((5, 1, 1)), values[:, None], jnp.ones((5, 1), bool))
 
     def estimate(key: jax.Array) -> jax.Array:
-        batch, scaled = pacoh_gp.task_batch(key, tasks, weights, 2)
+        batch, scaled = _pacoh.task_batch(key, tasks, weights, 2)
         return jnp.sum(scaled * batch.y[:, 0])
 
     estimates = np.asarray(jax.jit(jax.vmap(estimate))(jax.random.split(jax.random.key(0), 4000)))
     exact = float(jnp.sum(weights * values))
     assert abs(estimates.mean() - exact) < 4 * estimates.std() / np.sqrt(4000)
-    whole, same = pacoh_gp.task_batch(jax.random.key(0), tasks, weights, 5)
+    whole, same = _pacoh.task_batch(jax.random.key(0), tasks, weights, 5)
     assert whole is tasks
     assert same is weights
 
@@ -116,7 +116,7 @@ def test_the_gradient_of_the_loss_is_minus_the_svgd_direction(count: int):
         return -jnp.sum(tree["a"] ** 4) - jnp.sum(tree["b"] ** 2)
 
     keys = jax.random.split(jax.random.key(0), count)
-    loss = jax.jit(jax.value_and_grad(lambda p: pacoh_gp.stein_loss(p, log_density, keys)))
+    loss = jax.jit(jax.value_and_grad(lambda p: _pacoh.stein_loss(p, log_density, keys)))
     value, gradient = loss(particles)
     scores = np.hstack([-4 * flat[:, :2] ** 3, -2 * flat[:, 2:]])
     expected = direct_svgd(flat, scores) if count > 1 else scores

@@ -30,6 +30,20 @@ _REGISTRY: dict[str, tuple[str, str, str]] = {
     "mars-bnn": ("mars", "MARS.dropout", "the same with MC-dropout interpolation"),
     "mars-gp-paper": ("mars", "MARS.paper", "MARS-GP in the paper's configuration; slow"),
     "mars-bnn-paper": ("mars", "MARS.paper_bnn", "MARS-BNN in the paper's configuration; slow"),
+    "mars-gauss": ("ablations", "gauss", "MARS with the score of a shrunk Gaussian fitted at every measurement set"),
+    "mars-ssge": ("ablations", "ssge", "MARS with scores estimated by SSGE at every measurement set"),
+    "mars-no-spectral": ("ablations", "no_spectral", "MARS without spectral normalisation"),
+    "mars-gp-mean": ("ablations", "gp_mean", "MARS on the means of the interpolating GPs instead of draws"),
+    "mars-nn": ("ablations", "nn", "MARS with one deterministic network per task as interpolator"),
+    "mars-ensemble": ("ablations", "ensemble", "MARS with an ensemble of networks per task as interpolator"),
+    **{
+        f"mars-{name}-paper": (
+            "ablations",
+            f"paper_{name.replace('-', '_')}",
+            f"mars-{name} of the paper's configuration",
+        )
+        for name in ("gauss", "ssge", "no-spectral", "gp-mean", "nn", "ensemble")
+    },
     "vanilla-bnn": ("bnn", "VanillaBNN", "Bayesian network with a spherical Gaussian prior on its weights, SVGD"),
     "fbnn-gp": ("functional_bnn", "FunctionalBNN", "Bayesian network with a GP prior on its function, fSVGD"),
     "fbnn-gp-vi": ("functional_bnn", "FunctionalVI", "the same by functional variational inference"),

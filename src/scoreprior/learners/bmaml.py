@@ -27,7 +27,8 @@ from scoreprior.inference.likelihood import log_likelihood
 from scoreprior.inference.measurement import Box
 from scoreprior.inference.svgd import svgd_direction
 from scoreprior.learners._base import Mixture, Prior
-from scoreprior.learners.maml import STEP_GRID, MetaLoss, check_episodes, meta_train
+from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
+from scoreprior.learners.maml import STEP_GRID
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
@@ -169,6 +170,7 @@ class BMAML:
     noise_std: float = 0.2
     inner_clip: float = 100.0
     context: tuple[float, float] = (0.25, 0.9)
+    forward: float = 0.5
     tasks_per_step: int | None = 4
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(steps=3000, chunk=250, patience=4))
     held_out: float = 0.25
@@ -190,7 +192,7 @@ class BMAML:
         for name in ("inner_rate", "bandwidth", "prior_std", "noise_std", "inner_clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}.")
-        check_episodes(self.context, self.tasks_per_step, self.held_out)
+        check_episodes(self.context, self.forward, self.tasks_per_step, self.held_out)
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> BMAMLPrior:
         """Learn the particles that SVGD starts from."""
@@ -203,7 +205,7 @@ class BMAML:
         hyper = self.hyper()
         batch = len(tasks) if self.tasks_per_step is None else min(self.tasks_per_step, len(tasks))
         chaser = _Chaser(hyper, self.inner_steps, self.leader_steps)
-        loss = MetaLoss(padded, jnp.array(self.context, jnp.float32), batch, chaser)
+        loss = MetaLoss(padded, Cut(self.context, self.forward), batch, chaser)
         particles, curve = meta_train(
             loss, _Curve(hyper), start, self.training, self.held_out, train_key, progress=progress
         )

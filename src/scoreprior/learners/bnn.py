@@ -5,8 +5,8 @@ Weights are N(0, prior_std^2 I), inferred by SVGD (Liu & Wang, 2016, Algorithm 1
     theta_l += rate * 1/L sum_i [ k(theta_i, theta_l) grad log p(theta_i, y) + grad_{theta_i} k(theta_i, theta_l) ].
 
 Departures. The bandwidth is fixed instead of the median heuristic's, as in `inference/svgd.py`; the step is Adam's. The
-noise is chosen on the meta-training tasks: of a few candidates the one under which their first halves predict their
-second halves best. Nothing else but the standardisation is taken from them.
+noise is chosen on the meta-training tasks: of a few candidates the one under which their earlier points predict their
+later points best. Nothing else but the standardisation is taken from them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig, SVGDHyper
 from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._calibration import predictive_nll
 from scoreprior.space import Choice, Range, Space
-from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, TaskSet
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
 InferenceConfig = TypeVar("InferenceConfig", SVGDConfig, FSVGDConfig, FVIConfig)
 
@@ -41,8 +42,7 @@ class VanillaBNN:
 
     Args:
         noise_std: observation noise, standardised units; None chooses among `noises` on the meta-training tasks.
-        most_tasks: meta-training tasks that the noise is chosen on.
-        most_points: first points of such a task that are used, half of them as context.
+        most_points: first points of a meta-training task that are used for that.
     """
 
     space: ClassVar[Space] = {
@@ -60,21 +60,20 @@ class VanillaBNN:
     )
     noise_std: float | None = None
     noises: Sequence[float] = (0.05, 0.1, 0.2, 0.4)
-    most_tasks: int = 20
     most_points: int = 48
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> VanillaBNNPrior:
         """Take the standardisation, and the noise if it is not given, from the meta-training tasks."""
         standardizer = Standardizer.fit(tasks)
         prior = VanillaBNNPrior(standardizer, self.inference.hyper(), self.bnn, sizes(self.inference))
-        long = [i for i, task in enumerate(tasks) if len(task) >= 2][: self.most_tasks]
-        noises = self.noises if self.noise_std is None and long else [self.noise_std or self.inference.noise_std]
+        splittable = any(len(task) >= 2 for task in tasks)
+        noises = self.noises if self.noise_std is None and splittable else [self.noise_std or self.inference.noise_std]
         priors = [eqx.tree_at(lambda p: p.hyper.noise_std, prior, jnp.float32(noise)) for noise in noises]
         if len(priors) == 1:
             return priors[0]
-        halves = tasks.take(long).map(lambda task: task.take(slice(self.most_points))).context_target(0.5)
+        short = tasks.map(lambda task: task.take(slice(self.most_points)))
         # One key for all candidates: they differ by their noise, not by their luck.
-        return min(priors, key=lambda candidate: _held_out_nll(candidate, halves, as_key(key)))
+        return min(priors, key=lambda candidate: float(np.mean(predictive_nll(candidate, short, as_key(key)))))
 
 
 class VanillaBNNPrior(Prior):
@@ -105,12 +104,6 @@ def weight_posterior(
     draws = jax.vmap(unravel)(hyper.prior_std * jax.random.normal(start_key, (config.particles, len(flat))))
     moved = svgd.run(config, hyper, context, draws, run_key)
     return jax.tree.map(lambda new, old: jnp.where(context.mask.any(), new, old), moved, draws)
-
-
-def _held_out_nll(prior: Prior, halves: ContextTarget, key: PRNGKeyArray) -> float:
-    predictives = prior.condition_many(halves.context, key).predict([task.x for task in halves.target])
-    logs = [predictive.log_prob(task.y) for predictive, task in zip(predictives, halves.target)]
-    return -float(np.mean(np.concatenate(logs)))
 
 
 def sizes(config: InferenceConfig) -> InferenceConfig:

@@ -2,164 +2,33 @@
 
 With L(theta; D) the mean squared error, K inner steps theta <- theta - alpha grad L(theta; context) lead from theta to
 theta_i, and the meta-loss is the mean over tasks of L(theta_i; target_i) (eq. 1 and Alg. 2), differentiated through the
-inner steps. Departures: context and target are a fresh random split of a training task at every meta-step; an inner
-gradient's norm is capped, so that no context can throw the weights away; alpha may be learned (as in Meta-SGD, Li et
-al. 2017, but one for all weights); the number of meta-steps and of inner steps for new tasks are chosen on held-out
+inner steps. Departures: context and target are a fresh cut of a training task at every meta-step (`_episodes.py`); an
+inner gradient's norm is capped, so that no context can throw the weights away; alpha may be learned (as in Meta-SGD, Li
+et al. 2017, but one for all weights); the number of meta-steps and of inner steps for new tasks are chosen on held-out
 meta-training tasks, after which all of them are trained on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, train
-from scoreprior._types import KeyLike, as_generator, as_key
+from scoreprior._training import TrainingConfig
+from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.inference.measurement import Box
 from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
-Model = TypeVar("Model")
-EpisodeLoss: TypeAlias = Callable[[Any, PaddedTasks, PaddedTasks, PRNGKeyArray], Float[Array, "*g"]]
-"""loss(model, context, target, key) of one task; a curve has an entry for each of g variants to compare."""
-
 STEP_GRID = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50)
 """Numbers of inner steps for a new task to choose from."""
-
-_HELD_OUT_EPISODES = 64
-
-
-class Episodes(NamedTuple):
-    """Tasks cut in two by their masks; x and y are shared."""
-
-    context: PaddedTasks
-    target: PaddedTasks
-
-
-def split_task(task: PaddedTasks, shares: Float[Array, " 2"], key: PRNGKeyArray) -> Episodes:
-    """A random subset of one task's points (m,) as context, the rest as target, which is never empty.
-
-    The context's share of the points is uniform between the two `shares`.
-    """
-    uniform = jax.random.uniform(key, (len(task.mask) + 1,))
-    size = jnp.sum(task.mask)
-    wanted = jnp.round(size * (shares[0] + uniform[0] * (shares[1] - shares[0])))
-    priority = jnp.where(task.mask, uniform[1:], 2.0)
-    rank = jnp.sum(priority[None, :] < priority[:, None], axis=1)  # no sort: it compiles slowly
-    chosen = task.mask & (rank < jnp.minimum(wanted, size - 1))
-    return Episodes(task._replace(mask=chosen), task._replace(mask=task.mask & ~chosen))
-
-
-def sample_episodes(tasks: PaddedTasks, count: int, shares: Float[Array, " 2"], key: PRNGKeyArray) -> Episodes:
-    """`count` of the tasks without replacement, split at random; tasks without points come last."""
-    task_key, split_key = jax.random.split(key)
-    empty = ~tasks.mask.any(axis=1)
-    order = jnp.argsort(empty + jax.random.uniform(task_key, empty.shape))[:count]
-    return _split_rows(tasks, order, shares, split_key)
-
-
-@jax.jit
-def _split_rows(tasks: PaddedTasks, rows: Int[Array, " e"], shares: Float[Array, " 2"], key: PRNGKeyArray) -> Episodes:
-    chosen = jax.tree.map(lambda leaf: leaf[rows], tasks)
-    return jax.vmap(split_task, in_axes=(0, None, 0))(chosen, shares, jax.random.split(key, len(rows)))
-
-
-def mean_over_tasks(values: Float[Array, " n"], episodes: Episodes) -> Float[Array, ""]:
-    """The mean over the episodes that have a target point."""
-    real = episodes.target.mask.any(axis=1)
-    return jnp.sum(jnp.where(real, values, 0.0)) / jnp.maximum(jnp.sum(real), 1)
-
-
-class MetaLoss(eqx.Module):
-    """Mean of a model's episode loss over a batch of freshly split tasks; a method says what that loss is."""
-
-    tasks: PaddedTasks
-    shares: Float[Array, " 2"]
-    batch: int = eqx.field(static=True)
-    one: EpisodeLoss
-
-    def __call__(self, model: Any, key: PRNGKeyArray) -> tuple[Float[Array, ""], dict[str, Array]]:
-        split_key, loss_key = jax.random.split(key)
-        episodes = sample_episodes(self.tasks, self.batch, self.shares, split_key)
-        values = jax.vmap(lambda context, target, one: self.one(model, context, target, one))(
-            *episodes, jax.random.split(loss_key, self.batch)
-        )
-        return mean_over_tasks(values, episodes), {}
-
-
-class HeldOut(eqx.Module):
-    """Held-out loss of a model: the least entry of a method's curve, averaged over fixed episodes."""
-
-    episodes: Episodes
-    keys: PRNGKeyArray
-    one: EpisodeLoss
-
-    def __call__(self, model: Any) -> Float[Array, ""]:
-        return jnp.min(self.curve(model))
-
-    @eqx.filter_jit
-    def curve(self, model: Any) -> Float[Array, " g"]:
-        """The losses (g,) that the method wants compared, for instance after different numbers of inner steps."""
-        curves = jax.vmap(lambda context, target, key: self.one(model, context, target, key))(*self.episodes, self.keys)
-        return jax.vmap(mean_over_tasks, in_axes=(1, None))(curves, self.episodes)
-
-
-def meta_train(
-    loss: MetaLoss,
-    curve: EpisodeLoss,
-    start: Model,
-    training: TrainingConfig,
-    held_out: float,
-    key: PRNGKeyArray,
-    *,
-    trainable: Any = eqx.is_inexact_array,
-    progress: bool = False,
-) -> tuple[Model, Float[Array, " g"]]:
-    """The model trained on all tasks for as long as was best for a share of tasks held out before, and their curve.
-
-    A held-out task is one with its points masked, so both trainings run the same compiled code.
-    """
-    hold_key, split_key, curve_key, first_key, final_key = jax.random.split(key, 5)
-    n = len(loss.tasks.mask)
-    held = as_generator(hold_key).permutation(n)[: min(max(1, round(held_out * n)), n - 1)]
-    rows = np.resize(held, max(len(held), _HELD_OUT_EPISODES))
-    judge = HeldOut(
-        _split_rows(loss.tasks, rows, loss.shares, split_key), jax.random.split(curve_key, len(rows)), curve
-    )
-    rest = loss.tasks._replace(mask=loss.tasks.mask.at[held].set(False))
-    first = eqx.tree_at(lambda one: one.tasks, loss, rest)
-    model, history = train(
-        first,
-        start,
-        training,
-        first_key,
-        trainable=trainable,
-        validate=judge if training.patience is not None else None,
-        progress=progress,
-        description="Choosing the number of steps",
-    )
-    steps = training.steps
-    if training.patience is not None:
-        steps = min(history, key=lambda record: record.validation or 0.0).step
-    final, _ = train(
-        loss,
-        start,
-        replace(training, steps=steps, patience=None),
-        final_key,
-        trainable=trainable,
-        progress=progress,
-        description="Meta-training",
-    )
-    return final, judge.curve(model)
 
 
 class Initialisation(eqx.Module):
@@ -242,6 +111,7 @@ class MAML:
         inner_rate: their step size alpha, the first value of it if `learn_rate`.
         inner_clip: largest norm of an inner gradient.
         context: least and largest share of a training task's points that are context, drawn uniformly.
+        forward: how often the context is a task's first points, in the order of its rows, instead of random ones.
         tasks_per_step: tasks per meta-step; None takes all.
         held_out: share of the meta-training tasks that choose the numbers of steps.
     """
@@ -252,6 +122,7 @@ class MAML:
     learn_rate: bool = True
     inner_clip: float = 10.0
     context: tuple[float, float] = (0.25, 0.9)
+    forward: float = 0.5
     tasks_per_step: int | None = 8
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(steps=6000, learning_rate=3e-3, schedule="cosine")
@@ -270,7 +141,7 @@ class MAML:
     def __post_init__(self) -> None:
         if self.inner_steps < 1 or self.inner_rate <= 0 or self.inner_clip <= 0:
             raise ValueError("inner_steps, inner_rate and inner_clip must be positive.")
-        check_episodes(self.context, self.tasks_per_step, self.held_out)
+        check_episodes(self.context, self.forward, self.tasks_per_step, self.held_out)
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> MAMLPrior:
         """Learn the initialisation."""
@@ -282,7 +153,7 @@ class MAML:
         start = Initialisation(network, jnp.log(jnp.float32(self.inner_rate)))
         clip = jnp.float32(self.inner_clip)
         batch = len(tasks) if self.tasks_per_step is None else min(self.tasks_per_step, len(tasks))
-        loss = MetaLoss(padded, jnp.array(self.context, jnp.float32), batch, _Adapted(clip, self.inner_steps))
+        loss = MetaLoss(padded, Cut(self.context, self.forward), batch, _Adapted(clip, self.inner_steps))
         trainable = eqx.tree_at(lambda m: m.log_rate, jax.tree.map(eqx.is_inexact_array, start), self.learn_rate)
         model, curve = meta_train(
             loss,
@@ -295,13 +166,3 @@ class MAML:
             progress=progress,
         )
         return MAMLPrior(standardizer, model, jnp.array(STEP_GRID)[jnp.argmin(curve)], clip)
-
-
-def check_episodes(context: tuple[float, float], tasks_per_step: int | None, held_out: float) -> None:
-    """Refuse settings under which a task cannot be split, a meta-step has no task, or no task is left to train on."""
-    if not 0 <= context[0] <= context[1] <= 1:
-        raise ValueError(f"context holds two shares between 0 and 1, the smaller first, not {context}.")
-    if tasks_per_step is not None and tasks_per_step < 1:
-        raise ValueError(f"tasks_per_step must be at least 1, or None for all, not {tasks_per_step}.")
-    if not 0 < held_out < 1:
-        raise ValueError(f"held_out lies strictly between 0 and 1, not {held_out}.")

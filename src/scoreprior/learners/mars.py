@@ -35,6 +35,7 @@ from scoreprior.process import GaussianProcess
 from scoreprior.scores import losses, spectral
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
+from scoreprior.scores.sampled import Estimator, SampledScore
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
@@ -53,6 +54,8 @@ class MARS:
         interpolator: draws of each training task's function; `DropoutInterpolator()` makes it MARS-BNN.
         base: the pooled process that anchors the score; None is the paper's plain network.
         network: the score network; None leaves the anchor alone, the yardstick for what the network adds.
+        estimator: instead of both, fitted at every measurement set of an inference to functions drawn there
+            (`scores/sampled.py`); no network is trained, and the base serves the interpolator and the noise only.
         objective: how the network is fitted; with a base it is always denoising.
         level: standard deviation of the denoising noise, standardised units; None takes the base's noise, at most 0.1.
         anneal: coarsest noise level of a noise-conditional network, from which inference goes down to `level`.
@@ -72,6 +75,7 @@ class MARS:
     interpolator: Interpolator = field(default_factory=GPInterpolator)
     base: PoolingConfig | None = field(default_factory=PoolingConfig)
     network: NetworkConfig | None = field(default_factory=NetworkConfig)
+    estimator: Estimator | None = None
     objective: Objective = "denoising"
     level: float | None = None
     anneal: float | None = None
@@ -103,11 +107,15 @@ class MARS:
     }
 
     def __post_init__(self) -> None:
-        if self.base is None and (self.network is None or self.settle or self.noise_std is None):
-            raise ValueError("Without a base process MARS needs a network, a noise_std and settle=0.")
+        if self.base is None and (self.settle or self.noise_std is None):
+            raise ValueError("Without a base process MARS needs a noise_std and settle=0.")
+        if self.base is None and self.network is None and self.estimator is None:
+            raise ValueError("MARS needs a base process, a network or an estimator.")
+        if self.estimator is not None and (self.network is not None or self.settle or self.anneal is not None):
+            raise ValueError("With an estimator there is no network to train or anneal, and settle=0.")
         if self.base is not None and self.objective != "denoising":
             raise ValueError("A network on top of a base process is fitted by denoising; set base=None for others.")
-        if self.objective == "denoising" and self.base is None and self.level is None:
+        if self.network is not None and self.objective == "denoising" and self.base is None and self.level is None:
             raise ValueError("Denoising without a base process needs a level.")
         if self.anneal is not None and self.objective != "denoising":
             raise ValueError("Annealing needs the denoising objective.")
@@ -168,20 +176,31 @@ class MARS:
         process = None if self.base is None else learn_process(padded, self.base, base_key)
         box = Box.around(padded)
         measurement = box if self.measurement == "box" else DataDriven.around(padded, point_key)
-        coarse = None if self.anneal is None else jnp.float32(self.anneal)
-        score = AnchoredScore(None, process, self._level(process), jnp.float32(_REACH), coarse)
+        fitted = None
+        if self.network is not None or self.estimator is not None:
+            fitted = self._interpolate(padded, process, interpolator_key)
+        score = self._score(fitted, process, network_key)
         metrics: dict[str, float] = {}
         noise = process.noise_std if self.noise_std is None and process is not None else self.noise_std
         hyper = replace(self.inference.hyper(), noise_std=jnp.asarray(noise, jnp.float32))
         smoothing, static = jnp.float32(self.smoothing), sizes(self.inference)
         prior = MARSPrior(standardizer, score, measurement, box, hyper, smoothing, self.bnn, static, self.settle)
-        if self.network is not None:
-            fitted = self._interpolate(padded, process, interpolator_key)
+        if self.network is not None and fitted is not None:
             files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}
             prior, metrics = self._train(prior, tasks, fitted, network_key, train_key, **files)
         if self.learn:
             prior, metrics["nll_on_meta_training"] = learn_hyper(prior, tasks, self.learn, learn_key)
         return replace(prior, notes=self._notes(tasks, metrics))
+
+    def _score(
+        self, fitted: FittedInterpolator | None, process: GaussianProcess | None, key: PRNGKeyArray
+    ) -> AnchoredScore | SampledScore:
+        """The prior's score before a network is trained."""
+        level = self._level(process)
+        if self.estimator is not None and fitted is not None:
+            return SampledScore(fitted, key, level, self.estimator)
+        coarse = None if self.anneal is None else jnp.float32(self.anneal)
+        return AnchoredScore(None, process, level, jnp.float32(_REACH), coarse)
 
     def _level(self, process: GaussianProcess | None) -> Float[Array, ""]:
         if self.level is not None or process is None:
@@ -207,6 +226,7 @@ class MARS:
     ) -> tuple[MARSPrior, dict[str, float]]:
         """The prior with its trained network, or without where that does not predict held-out tasks better."""
         assert self.network is not None
+        assert isinstance(prior.score, AnchoredScore)
         score, count = prior.score, len(tasks)
         start = ScoreNetwork(prior.dim, replace(self.network, noise_conditional=self.anneal is not None), network_key)
         if score.process is not None:

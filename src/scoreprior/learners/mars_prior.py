@@ -22,6 +22,7 @@ from scoreprior.inference.measurement import Box, MeasurementDistribution
 from scoreprior.learners._base import Mixture, Prior
 from scoreprior.process import GaussianProcess
 from scoreprior.scores.anchored import AnchoredScore
+from scoreprior.scores.sampled import SampledScore
 from scoreprior.tasks import PaddedTasks, Standardizer, check_query
 
 
@@ -29,7 +30,7 @@ class MARSPrior(Prior):
     """A learned score, and how to infer with it."""
 
     standardizer: Standardizer
-    score: AnchoredScore
+    score: AnchoredScore | SampledScore
     measurement: MeasurementDistribution
     box: Box
     hyper: FSVGDHyper
@@ -41,10 +42,15 @@ class MARSPrior(Prior):
 
     chunk: ClassVar[int | None] = 10
 
+    @property
+    def process(self) -> GaussianProcess | None:
+        """The process that anchors the score, if one does."""
+        return self.score.process if isinstance(self.score, AnchoredScore) else None
+
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
         """Particles of the posterior by fSVGD (Alg. 2)."""
         start_key, settle_key, run_key = jax.random.split(key, 3)
-        dim, process = context.x.shape[-1], self.score.process
+        dim, process = context.x.shape[-1], self.process
         particles: PyTree = init_particles(
             start_key, self.inference.particles, dim, self.bnn, self.box.low, self.box.high
         )
@@ -59,7 +65,7 @@ class MARSPrior(Prior):
         """A mixture of the particles at x with the noise, smoothed, once for every width of the tails."""
         locs, scales = fsvgd.predict(state, x, self.hyper.noise_std, self._offset)
         smooth_locs, smooth_scales = _smooth(locs, scales, self.smoothing)
-        tails = jnp.ones(1) if self.score.process is None else self.score.process.tails
+        tails = jnp.ones(1) if self.process is None else self.process.tails
         tails, centre = tails[:, None, None], jnp.mean(locs, axis=0)
         wide = (centre + tails * (smooth_locs - centre)).reshape(-1, len(x))
         return Mixture(wide, (tails * smooth_scales).reshape(-1, len(x)), locs)
@@ -67,19 +73,21 @@ class MARSPrior(Prior):
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n draws from the learned prior at x, in original units: Langevin steps along the score."""
         query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
-        draws = _langevin(self.score, query, jax.random.split(as_key(key), n))
+        draws = _langevin(self, query, jax.random.split(as_key(key), n))
         return self.standardizer.unscale_y(np.asarray(draws, np.float64))
 
     def about(self) -> dict[str, Any]:
         return {} if self.notes is None else json.loads(self.notes)
 
     def _offset(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
-        return jnp.zeros(len(x)) if self.score.process is None else self.score.process.mean(x)
+        return jnp.zeros(len(x)) if self.process is None else self.process.mean(x)
 
     def _settle(self, process: GaussianProcess, networks: Network, context: PaddedTasks, key: PRNGKeyArray) -> Scaled:
         """Networks regressed on joint draws of the base's posterior: a start that already has its mean and spread."""
         set_key, draw_key = jax.random.split(key)
-        x = fsvgd.measurement_set(set_key, context, self.measurement, 2 * self.inference.points(self.dim), None).x
+        x = fsvgd.measurement_set(
+            set_key, context, self.measurement, 2 * self.inference.points(context.x.shape[-1]), None
+        ).x
         state = process.condition(*context)
         draw = jax.vmap(lambda one: process.sample(state, x, one))
         wanted = draw(jax.random.split(draw_key, self.inference.particles)) - process.mean(x)
@@ -122,14 +130,11 @@ def _smooth(
 
 
 @eqx.filter_jit
-def _langevin(
-    score: AnchoredScore, x: Float[Array, "q d"], keys: PRNGKeyArray, steps: int = 300
-) -> Float[Array, "n q"]:
+def _langevin(prior: MARSPrior, x: Float[Array, "q d"], keys: PRNGKeyArray, steps: int = 300) -> Float[Array, "n q"]:
     """Unadjusted Langevin steps, preconditioned by the anchor's covariance: all directions move at one pace."""
-    rate = 0.02
-    if score.process is None:
-        mean, root = jnp.zeros(len(x)), jnp.eye(len(x))
-    else:
+    rate, score = 0.02, prior.score
+    mean, root = jnp.zeros(len(x)), jnp.eye(len(x))
+    if isinstance(score, AnchoredScore) and score.process is not None:
         gram = score.process.kernel(x, x) + score.level**2 * jnp.eye(len(x))
         mean, root = score.process.mean(x), cholesky(gram)
     at = score.prepare(x)

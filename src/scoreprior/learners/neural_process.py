@@ -25,8 +25,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from scoreprior._training import TrainingConfig
 from scoreprior._types import KeyLike, as_key
 from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
 from scoreprior.learners.bmaml import mixture_nll
-from scoreprior.learners.maml import MetaLoss, check_episodes, meta_train
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
@@ -214,6 +214,7 @@ class NeuralProcess:
     samples: int = 64
     training_samples: int = 4
     context: tuple[float, float] = (0.0, 0.9)
+    forward: float = 0.5
     tasks_per_step: int | None = 16
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(steps=10_000, weight_decay=0.1, chunk=250, patience=8)
@@ -236,7 +237,7 @@ class NeuralProcess:
             raise ValueError("Attention is a deterministic path, and its heads share the width equally.")
         if not self.least_std > 0:
             raise ValueError(f"least_std must be positive, not {self.least_std}.")
-        check_episodes(self.context, self.tasks_per_step, self.held_out)
+        check_episodes(self.context, self.forward, self.tasks_per_step, self.held_out)
 
     @classmethod
     def attentive(cls) -> NeuralProcess:
@@ -250,7 +251,7 @@ class NeuralProcess:
         padded = standardizer.apply(tasks).padded()
         batch = len(tasks) if self.tasks_per_step is None else min(self.tasks_per_step, len(tasks))
         bound = _NegativeBound(self.training_samples, self.latent)
-        loss = MetaLoss(padded, jnp.array(self.context, jnp.float32), batch, bound)
+        loss = MetaLoss(padded, Cut(self.context, self.forward), batch, bound)
         start = self.init(tasks.dim, start_key)
         trainable = eqx.tree_at(lambda n: n.least_std, jax.tree.map(eqx.is_inexact_array, start), False)
         networks, _ = meta_train(

@@ -35,7 +35,7 @@ from scoreprior.inference.likelihood import log_likelihood
 from scoreprior.inference.measurement import Box
 from scoreprior.inference.svgd import ascend, decayed, rbf_kernel_and_repulsion, start
 from scoreprior.learners._base import Mixture, Prior
-from scoreprior.learners.pacoh_gp import Gaussian, Tree, median_bandwidth, stein_loss, task_batch, task_weights
+from scoreprior.learners._pacoh import Gaussian, Tree, median_bandwidth, stein_loss, task_batch, task_weights
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 

@@ -1,1 +1,31 @@
+"""Scores of process marginals: learned, estimated from samples, and exact."""
 
+from scoreprior.scores.estimators import estimator, estimators
+from scoreprior.scores.exact import GaussianProcessScore, StudentTProcessScore
+from scoreprior.scores.fitted_network import NetworkEstimator
+from scoreprior.scores.gaussian import ShrunkGaussian
+from scoreprior.scores.kernels_vector import VectorKernel
+from scoreprior.scores.network import NetworkConfig, ScoreNetwork
+from scoreprior.scores.regression import KernelEstimator, Landweber, NuMethod, Nystrom, SpectralCutoff, Tikhonov
+from scoreprior.scores.sampled import SampledScore
+from scoreprior.scores.ssge import ssge
+
+__all__ = [
+    "GaussianProcessScore",
+    "KernelEstimator",
+    "Landweber",
+    "NetworkConfig",
+    "NetworkEstimator",
+    "NuMethod",
+    "Nystrom",
+    "SampledScore",
+    "ScoreNetwork",
+    "ShrunkGaussian",
+    "SpectralCutoff",
+    "StudentTProcessScore",
+    "Tikhonov",
+    "VectorKernel",
+    "estimator",
+    "estimators",
+    "ssge",
+]
