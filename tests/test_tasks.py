@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskError, TaskSet, bucket, check_query
+from scoreprior._arrays import TaskError, check_query
+from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskSet, bucket
 
 fast = settings(max_examples=30, deadline=None)
 

@@ -16,7 +16,8 @@ with install_import_hook("scoreprior", "beartype.beartype"):
 import numpy as np, pandas as pd, jax
 from scoreprior import metrics
 from scoreprior.predictive import Predictive
-from scoreprior.tasks import Standardizer, Task, TaskSet, bucket, check_query
+from scoreprior._arrays import check_query
+from scoreprior.tasks import Standardizer, Task, TaskSet, bucket
 
 rng = np.random.default_rng(0)
 sizes = (3, 5, 4)

@@ -66,7 +66,7 @@ class DivergenceError(RuntimeError):
     """Training left the finite numbers, or its loss exploded; `step` is the first bad one."""
 
     def __init__(self, step: int, what: str):
-        advice = "Lower the learning rate or the gradient clip; a score learned by denoising also gains from a higher level."
+        advice = "Lower the learning rate or the clip; with denoising, a higher level helps too."
         super().__init__(f"Training diverged at step {step}: {what}. {advice}")
         self.step = step
 

@@ -16,12 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from scoreprior._arrays import TaskError, check_finite, numeric
 from scoreprior._frames import columns_from_frame
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
-
-
-class TaskError(ValueError):
-    """Data that cannot be used as it is; the message names the place and what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +30,8 @@ class Task:
     name: str = "task"
 
     def __init__(self, x: Any, y: Any, name: str = "task"):
-        inputs = _numeric(x, f"x of {name}")
-        targets = _numeric(y, f"y of {name}")
+        inputs = numeric(x, f"x of {name}")
+        targets = numeric(y, f"y of {name}")
         if inputs.ndim == 1:
             inputs = inputs[:, None]
         if inputs.ndim != 2 or inputs.shape[1] == 0:
@@ -45,8 +42,8 @@ class Task:
             raise TaskError(f"y of {name} has shape {np.shape(y)}; it must be (m,): one target per row.")
         if len(inputs) != len(targets):
             raise TaskError(f"{name} has {len(inputs)} rows in x but {len(targets)} in y; they must agree.")
-        _check_finite(inputs, f"x of {name}")
-        _check_finite(targets, f"y of {name}")
+        check_finite(inputs, f"x of {name}")
+        check_finite(targets, f"y of {name}")
         for array in (inputs, targets):
             array.setflags(write=False)
         object.__setattr__(self, "x", inputs)
@@ -340,56 +337,6 @@ def bucket(size: int) -> int:
             return power * 3 // 2
         power *= 2
     return power
-
-
-def check_query(x: Any, dim: int) -> Inputs:
-    """Query inputs as a finite (q, d) array, or an error that says what is wrong with them."""
-    inputs = _numeric(x, "x")
-    if inputs.ndim == 1 and dim == 1:
-        inputs = inputs[:, None]
-    if inputs.ndim != 2 or inputs.shape[1] != dim:
-        raise TaskError(f"x has shape {np.shape(x)}; this prior was fitted with d={dim}, so it must be (q, {dim}).")
-    _check_finite(inputs, "x")
-    return inputs
-
-
-_NOT_NUMBERS = {
-    "U": "text",
-    "S": "text",
-    "T": "text",
-    "M": "dates or times",
-    "m": "dates or times",
-    "c": "complex numbers",
-}
-
-
-def _numeric(values: Any, what: str) -> np.ndarray:
-    if np.ma.isMaskedArray(values):
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    try:
-        raw = np.asarray(values)
-        # NumPy would turn "1.5" and dates into numbers and drop imaginary parts, all without a word.
-        kind = _NOT_NUMBERS.get(raw.dtype.kind)
-        if raw.dtype == object and any(isinstance(value, str) for value in raw.flat):
-            kind = "text"
-        if kind is not None:
-            raise TaskError(f"{what} holds {kind} ({raw.dtype}); turn it into numbers first.")
-        return np.array(values, dtype=np.float64)
-    except TaskError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise TaskError(f"{what} is not a rectangular array of numbers: {error}.") from error
-
-
-def _check_finite(array: np.ndarray, what: str) -> None:
-    bad = ~np.isfinite(array)
-    if bad.any():
-        first = tuple(int(i) for i in np.argwhere(bad)[0])
-        place = f"row {first[0]}" if array.ndim == 1 else f"row {first[0]}, column {first[1]}"
-        raise TaskError(
-            f"{what} is {array[first]} in {place} ({int(bad.sum())} such values); remove these rows, or load "
-            'the table with TaskSet.from_frame(..., missing="drop").'
-        )
 
 
 def _looks_like_one_table(tasks: Any) -> bool:

@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from scoreprior.tasks import ContextTarget, Task, TaskError, TaskSet
+from scoreprior._arrays import TaskError
+from scoreprior.tasks import ContextTarget, Task, TaskSet
 
 Draw: TypeAlias = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 """One random task of m points: draw(rng, m) -> x (m,), y (m,)."""

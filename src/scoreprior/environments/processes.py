@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from scoreprior._arrays import check_query
 from scoreprior.environments._base import Card, Environment
 from scoreprior.environments._synthetic import (
     X_RANGE,
@@ -29,7 +30,7 @@ from scoreprior.environments._synthetic import (
     simulate,
 )
 from scoreprior.predictive import Predictive
-from scoreprior.tasks import Task, check_query
+from scoreprior.tasks import Task
 
 AnyArray = TypeVar("AnyArray", np.ndarray, jax.Array)
 

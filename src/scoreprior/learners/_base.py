@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior._arrays import TaskError, check_query
 from scoreprior._types import KeyLike, as_key
 from scoreprior.predictive import Predictive
-from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskError, TaskSet, bucket, check_query
+from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
 
 
 class Mixture(NamedTuple):

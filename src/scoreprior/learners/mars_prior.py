@@ -13,6 +13,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior._arrays import check_query
 from scoreprior._linalg import cholesky
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import fsvgd
@@ -23,7 +24,7 @@ from scoreprior.learners._base import Mixture, Prior
 from scoreprior.process import GaussianProcess
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.sampled import SampledScore
-from scoreprior.tasks import PaddedTasks, Standardizer, check_query
+from scoreprior.tasks import PaddedTasks, Standardizer
 
 
 class MARSPrior(Prior):

@@ -17,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._arrays import TaskError
 from scoreprior._types import KeyLike
 from scoreprior.learners._base import Mixture, Prior
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskError, TaskSet
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
 
 class Rule(eqx.Module):

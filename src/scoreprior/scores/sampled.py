@@ -10,7 +10,7 @@ dimensions with no help from other measurement sets, and forgets everything afte
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scoreprior.interpolators._base import FittedInterpolator
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """Any member of the laboratory that needs samples alone; a frozen dataclass."""
 
