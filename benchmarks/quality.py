@@ -12,6 +12,7 @@ import argparse
 import json
 import platform
 import subprocess
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,7 +48,9 @@ def run(environment: sp.Environment, method: str, settings: dict, seed: int, par
     cell = {"environment": environment.name, "method": method, "settings": settings, "seed": seed, "part": part}
     if any(all(record.get(name, {}) == value for name, value in cell.items()) for record in records()):
         return
+    started = time.process_time()  # the machine may be doing other things: CPU seconds are what can be compared
     frame = sp.evaluate(sp.learner(method, **settings), environment, seed, tasks=part)
+    cpu = time.process_time() - started
     summary = sp.summarise(frame).iloc[0].to_dict()
     # PhysioNet's first 200 test patients, for comparison with figures that were measured on so many.
     first = sp.summarise(frame[frame["position"] < 200]).iloc[0]["rmse"] if len(frame) > 200 else summary["rmse"]
@@ -58,7 +61,7 @@ def run(environment: sp.Environment, method: str, settings: dict, seed: int, par
         "versions": {name: version(name) for name in ("scoreprior", "jax", "equinox", "numpy")},
         "machine": platform.machine(),
     }
-    line = json.dumps(cell | {"summary": summary, "rmse_first_200": first} | where)
+    line = json.dumps(cell | {"summary": summary, "rmse_first_200": first, "cpu_seconds": cpu} | where)
     RECORDS.parent.mkdir(exist_ok=True)
     with RECORDS.open("a") as file:
         file.write(line + "\n")
@@ -78,6 +81,7 @@ def table(part: str) -> pd.DataFrame:
             "environment": r["environment"],
             "method": " ".join([r["method"], *(f"{name}={value}" for name, value in r.get("settings", {}).items())]),
             "rmse_first_200": r["rmse_first_200"],
+            "cpu_seconds": r.get("cpu_seconds"),
         }
         | r["summary"]
         for r in records()
@@ -87,7 +91,7 @@ def table(part: str) -> pd.DataFrame:
     return pd.concat(
         [
             groups.size().rename("seeds"),
-            groups[[*COLUMNS, "rmse_first_200"]].mean(),
+            groups[[*COLUMNS, "rmse_first_200", "cpu_seconds"]].mean(),
             groups["rmse"].std().rename("rmse_over_seeds"),
         ],
         axis=1,

@@ -56,3 +56,27 @@ def test_ranges_that_are_none_are_refused():
         Range(2.0, 1.0)
     with pytest.raises(ValueError, match="low to high"):
         Range(0.0, 1.0, log=True)
+
+
+@pytest.mark.parametrize("name", sp.methods())
+def test_every_draw_from_a_methods_space_is_a_config_of_it(name: str):
+    learner = sp.learner(name)
+    space = getattr(learner, "space", {})
+    assert space or name in {
+        "last-value",
+        "context-mean",
+        "newest-lag",
+        "ridge",
+        "vanilla-gp",
+        "pooled-gp",
+        "hierarchical-gp",
+    }
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        values = sample(space, rng)
+        changed = override(learner, values)
+        for setting, value in values.items():
+            part = changed
+            for step in setting.split("."):
+                part = getattr(part, step)
+            assert part == value

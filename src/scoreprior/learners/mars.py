@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
@@ -44,6 +44,16 @@ FilePath = str | os.PathLike[str]
 
 _REACH = 4.0
 _FEWEST_HELD_OUT = 2
+_SPACE: Space = {
+    "training.learning_rate": Range(1e-4, 1e-2, log=True),
+    "training.clip": Choice((1.0, 10.0, 100.0)),
+    "network.embedding": Choice((16, 32, 64)),
+    "network.multiplier": Range(0.5, 4.0, log=True),
+    "inference.learning_rate": Range(1e-4, 1e-2, log=True),
+    "inference.bandwidth": Range(0.1, 10.0, log=True),
+    "noise_std": Range(0.01, 1.0, log=True),
+    "points": Choice((8, 12, 16)),
+}
 
 
 @dataclass(frozen=True)
@@ -95,17 +105,6 @@ class MARS:
     settle: int = 300
     smoothing: float = 0.45
 
-    space: ClassVar[Space] = {
-        "training.learning_rate": Range(1e-4, 1e-2, log=True),
-        "training.clip": Choice((1.0, 10.0, 100.0)),
-        "network.embedding": Choice((16, 32, 64)),
-        "network.multiplier": Range(0.5, 4.0, log=True),
-        "inference.learning_rate": Range(1e-4, 1e-2, log=True),
-        "inference.bandwidth": Range(0.1, 10.0, log=True),
-        "noise_std": Range(0.01, 1.0, log=True),
-        "points": Choice((8, 12, 16)),
-    }
-
     def __post_init__(self) -> None:
         if self.base is None and (self.settle or self.noise_std is None):
             raise ValueError("Without a base process MARS needs a noise_std and settle=0.")
@@ -125,6 +124,12 @@ class MARS:
         for name in ("held_out", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), not {getattr(self, name)}.")
+
+    @property
+    def space(self) -> Space:
+        """What a tuner may vary; without a network, nothing of its training."""
+        training = ("training.", "network.", "points")
+        return {name: value for name, value in _SPACE.items() if self.network or not name.startswith(training)}
 
     @classmethod
     def dropout(cls) -> MARS:
