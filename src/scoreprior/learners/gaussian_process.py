@@ -35,16 +35,15 @@ class PooledGPPrior(Prior):
 class PooledGP:
     """One GP for all tasks by type-II maximum likelihood: linear mean, ARD Matern kernel, learned noise.
 
-    The order of the kernel, 1/2 or 5/2, is the one that predicts later points of the training tasks best.
+    The order of the kernel, 1/2 or 5/2, is the one that predicts later points of the training tasks best; then all
+    hyper-parameters are tuned to that (`PoolingConfig.foresight`; 0 leaves them at their maximum likelihood).
 
     `PooledGP.hierarchical()` is its richer sibling and the base process of MARS: a smooth mean function shared by all
     tasks, and deviations that add affine, rough, smooth and wavy parts.
     """
 
     pooling: PoolingConfig = field(
-        default_factory=lambda: PoolingConfig(
-            deviation=("rough", "smooth"), either=True, mean="linear", waves=0, foresight=0
-        )
+        default_factory=lambda: PoolingConfig(deviation=("rough", "smooth"), either=True, mean="linear", waves=0)
     )
 
     @classmethod
