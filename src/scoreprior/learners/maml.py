@@ -4,7 +4,8 @@ With L(theta; D) the mean squared error, K inner steps theta <- theta - alpha gr
 theta_i, and the meta-loss is the mean over tasks of L(theta_i; target_i) (eq. 1 and Alg. 2), differentiated through the
 inner steps. Departures: context and target are a fresh cut of a training task at every meta-step (`_episodes.py`); an
 inner gradient's norm is capped, so that no context can throw the weights away; alpha may be learned (as in Meta-SGD, Li
-et al. 2017, but one for all weights); the number of meta-steps and of inner steps for new tasks are chosen on held-out
+et al. 2017, but one for all weights); the network has a linear skip connection, and meta-steps decay its weights, which
+spares some initialisations from getting stuck; the number of inner steps for new tasks is chosen on held-out
 meta-training tasks, after which all of them are trained on.
 """
 
@@ -116,7 +117,7 @@ class MAML:
         held_out: share of the meta-training tasks that choose the numbers of steps.
     """
 
-    network: BNNConfig = field(default_factory=lambda: BNNConfig(hidden=(40, 40)))
+    network: BNNConfig = field(default_factory=lambda: BNNConfig(hidden=(40, 40), skip="linear"))
     inner_steps: int = 5
     inner_rate: float = 0.05
     learn_rate: bool = True
@@ -125,7 +126,7 @@ class MAML:
     forward: float = 0.5
     tasks_per_step: int | None = 8
     training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(steps=6000, learning_rate=3e-3, schedule="cosine")
+        default_factory=lambda: TrainingConfig(steps=6000, learning_rate=5e-3, schedule="cosine", weight_decay=1e-2)
     )
     held_out: float = 0.25
 
