@@ -13,18 +13,17 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 import safetensors.numpy
 
+from scoreprior._files import replace_file
 from scoreprior._trees import Arrays, TreeError, decode, encode
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def write_file(path: FilePath, kind: str, info: dict[str, Any], tree: Any) -> No
         # One metadata entry: safetensors writes several in random order, and equal priors give equal files.
         text = json.dumps(head, allow_nan=False, separators=(",", ":"))
         data = safetensors.numpy.save(arrays, {FORMAT: text})
-        _replace(Path(os.path.realpath(path)), _with_checksum(data))
+        replace_file(path, _with_checksum(data))
 
 
 def read_file(path: FilePath, kind: str | None = None) -> Contents:
@@ -191,30 +190,6 @@ def _unplain(value: Any) -> Any:
         case list():
             return [_unplain(item) for item in value]
     return value
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Put a file in place at once: whoever looks sees the old file or the new one, also after a crash."""
-    if path.is_dir():
-        raise TreeError("it is a directory")
-    temporary = path.parent / f".scoreprior-{secrets.token_hex(8)}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    # The new name lasts once the directory is on disk; not every system lets one open a directory.
-    with suppress(OSError):
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,24 @@ def test_version_and_wrong_calls():
     assert CliRunner().invoke(app, ["demo", "--seed", "today"]).exit_code == 2
 
 
+COMMANDS = (("fit",), ("predict",), ("inspect",), ("check",), ("demo",), ("methods",))
+COMMANDS += (("data", "list"), ("data", "fetch"), ("data", "path"))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_an_example_and_the_common_options(command):
+    text = CliRunner().invoke(app, [*command, "--help"]).stdout
+    assert f"Example: scoreprior {' '.join(command)}" in text
+    for option in ("--seed", "--quiet", "--json", "--debug"):
+        assert option in text
+
+
+def test_help_reads_like_a_tour():
+    text = CliRunner().invoke(app, ["--help"]).stdout
+    places = [text.index(f"scoreprior {command}") for command in ("fit", "inspect", "predict", "check", "methods")]
+    assert places == sorted(places)
+
+
 def test_demo_prints_the_table_and_writes_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The whole path with quick methods in MARS's place; the real one is the README's command."""
     names = {"mars-gp": "ridge"}
@@ -41,17 +58,6 @@ def test_demo_prints_the_table_and_writes_the_figure(tmp_path: Path, monkeypatch
         assert word in result.output
     assert out.read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]
-
-
-@pytest.mark.slow
-def test_the_readmes_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 2
-    scope: dict = {}
-    for block in blocks:
-        exec(block, scope)
-    assert (tmp_path / "sinusoid.prior").exists()
 
 
 def test_the_readme_shows_both_commands_first():

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
+from matplotlib.figure import Figure
 from rich.table import Table
 
+from scoreprior.cli._console import FIGURES, Talk, check_output, write_figure
 from scoreprior.environments import Environment, environment
 from scoreprior.evaluation import evaluate, evaluate_oracle, summarise
 from scoreprior.learners import Prior, learner
+from scoreprior.plots import BLUE, ORANGE, posterior_band
 
 # MARS; the process it is anchored to, inferred exactly; then what it has to beat.
 METHODS = ("mars-gp", "hierarchical-gp", "vanilla-gp", "last-value")
@@ -26,21 +27,23 @@ COLUMNS = {
 }
 
 
-def run_demo(console: Console, out: Path, *, seed: int, progress: bool) -> None:
+def run_demo(talk: Talk, out: Path, *, seed: int) -> None:
     """Fit every method on the sinusoid environment, print the table, write the figure."""
+    check_output(out, formats=FIGURES)
     whole = environment("sinusoid")
     env = replace(whole, meta_test=whole.meta_test.take(range(TASKS)))
     n, context = len(env.meta_train), len(env.meta_test.context[0])
-    console.print(
+    talk.say(
         f"Meta-learning on {n} sinusoid tasks of {len(env.meta_train[0])} points; "
         f"testing on {len(env.meta_test)} unseen tasks with {context} points each."
     )
-    priors = {name: learner(name).fit(env.meta_train, seed, progress=progress) for name in METHODS}
+    priors = {name: learner(name).fit(env.meta_train, seed, progress=talk.progress) for name in METHODS}
     frames = [evaluate(prior, env, seed + 1).assign(method=name) for name, prior in priors.items()]
     frames.append(evaluate_oracle(env).assign(method="oracle (knows the truth)"))
-    console.print(_table(summarise(pd.concat(frames), by=["method"])))
-    _figure(env, priors, out, seed)
-    console.print(f"Figure: {out}")
+    summary = summarise(pd.concat(frames), by=["method"])
+    write_figure(out, _figure(env, priors, seed))
+    lines = summary.set_index("method")[list(COLUMNS)].to_dict("index")
+    talk.result({"methods": lines, "plot": out}, _table(summary), f"Figure: {out}")
 
 
 def _table(summary: pd.DataFrame) -> Table:
@@ -53,12 +56,7 @@ def _table(summary: pd.DataFrame) -> Table:
     return table
 
 
-def _figure(env: Environment, priors: dict[str, Prior], out: Path, seed: int) -> None:
-    # Imported here and drawn without pyplot: no window system, no global state.
-    from matplotlib.figure import Figure
-
-    from scoreprior.plots import BLUE, ORANGE, posterior_band
-
+def _figure(env: Environment, priors: dict[str, Prior], seed: int) -> Figure:
     shown = {name: priors[name] for name in ("mars-gp", "vanilla-gp")}
     figure = Figure(figsize=(10, 5.6), layout="constrained")
     axes = figure.subplots(len(shown), 3, sharex=True, sharey=True)
@@ -78,7 +76,4 @@ def _figure(env: Environment, priors: dict[str, Prior], out: Path, seed: int) ->
     for ax in axes[-1]:
         ax.set_xlabel("x")
     figure.suptitle("Predictions with 50% and 90% intervals from 8 points")
-    # Written whole or not at all.
-    partial = out.with_name(f".{out.name}.part")
-    figure.savefig(partial, dpi=150, format=out.suffix.lstrip(".") or "png")
-    os.replace(partial, out)
+    return figure

@@ -2,15 +2,17 @@
 
 from scoreprior.scores.estimators import estimator, estimators
 from scoreprior.scores.exact import GaussianProcessScore, StudentTProcessScore
-from scoreprior.scores.fitted_network import NetworkEstimator
-from scoreprior.scores.gaussian import ShrunkGaussian
+from scoreprior.scores.fitted_network import NetworkEstimator, elliptical_network
+from scoreprior.scores.gaussian import Gaussian, ShrunkGaussian
 from scoreprior.scores.kernels_vector import VectorKernel
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.scores.regression import KernelEstimator, Landweber, NuMethod, Nystrom, SpectralCutoff, Tikhonov
 from scoreprior.scores.sampled import SampledScore
 from scoreprior.scores.ssge import ssge
+from scoreprior.scores.whitened import Whitened
 
 __all__ = [
+    "Gaussian",
     "GaussianProcessScore",
     "KernelEstimator",
     "Landweber",
@@ -25,6 +27,8 @@ __all__ = [
     "StudentTProcessScore",
     "Tikhonov",
     "VectorKernel",
+    "Whitened",
+    "elliptical_network",
     "estimator",
     "estimators",
     "ssge",

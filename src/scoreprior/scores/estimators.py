@@ -6,7 +6,7 @@ GP-2D, GP-3D, TP-2D and TP-3D, on measurement sets that no table reports (`score
 
 from __future__ import annotations
 
-from scoreprior.scores.gaussian import ShrunkGaussian
+from scoreprior.scores.gaussian import Gaussian, ShrunkGaussian
 from scoreprior.scores.regression import KernelEstimator, Landweber, NuMethod, Nystrom, SpectralCutoff, Tikhonov
 from scoreprior.scores.sampled import Estimator
 from scoreprior.scores.ssge import ssge
@@ -23,6 +23,7 @@ _REGISTRY: dict[str, Estimator] = {
     "spectral-cutoff": KernelEstimator(SpectralCutoff(strength=1e-2), "rbf", curl_free=True),
     "ssge": ssge(),
     "stein": KernelEstimator(Tikhonov(4e-3), "rbf", curl_free=False),
+    "gaussian": Gaussian(),
     "shrunk-gaussian": ShrunkGaussian(),
 }
 

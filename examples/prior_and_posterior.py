@@ -1,0 +1,42 @@
+"""What a learned prior looks like, and what it makes of 0, 2 and 8 points of an unseen task.
+
+python examples/prior_and_posterior.py [--quick] [--out prior_and_posterior.png]
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import scoreprior as sp
+from scoreprior.plots import posterior_band, prior_draws
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="ridge in MARS's place")
+    parser.add_argument("--out", type=Path, default=Path("prior_and_posterior.png"))
+    options = parser.parse_args()
+    env = sp.environment("sinusoid")
+    prior = (sp.learner("ridge") if options.quick else sp.MARS()).fit(env.meta_train, key=0)
+    grid = np.linspace(env.meta_train.x.min(), env.meta_train.x.max(), 100)
+    figure = Figure(figsize=(11, 2.9), layout="constrained")
+    axes = figure.subplots(1, 4, sharex=True, sharey=True)
+    draws = None if options.quick else prior.sample(grid[:, None], key=1, n=6)
+    prior_draws(axes[0], grid, draws=draws, tasks=env.meta_train).set_title("training tasks, draws", fontsize=10)
+    context, target = env.meta_test.context[0], env.meta_test.target[0]
+    for ax, count in zip(axes[1:], (0, 2, 8)):
+        known = context.take(slice(0, count))
+        predictive = prior.condition(known.x, known.y, key=2).predict(grid)
+        posterior_band(ax, grid, predictive, context=known, truth=target)
+        ax.set_title(f"{count} points of an unseen task", fontsize=10)
+    for ax in axes:
+        ax.set_xlabel("x")
+    axes[0].legend(fontsize=7)
+    axes[-1].legend(fontsize=7)
+    figure.savefig(options.out, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""A set of cells and their records on disk: what is there is not computed again, what is computed is not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from scoreprior._files import replace_file
+from scoreprior.bench.cell import Cell, canonical
+from scoreprior.bench.line_file import LineFile, read_lines
+from scoreprior.bench.runner import Record, Runner
+
+VERSION = 1
+"""Of the records' layout."""
+
+
+def records_path(out: Path, environment: str) -> Path:
+    """One file of records per environment."""
+    return out / "records" / f"{environment}.jsonl"
+
+
+def points_path(out: Path, cell: Cell) -> Path:
+    """Predictions of one seed, to plot."""
+    return out / "points" / f"{cell.environment}--{cell.method}--{cell.config_hash}.json"
+
+
+def read_records(out: Path) -> list[tuple[Cell, Record]]:
+    """The last record of every cell, in an order that does not depend on the order in which cells were run."""
+    found: dict[str, tuple[Cell, Record]] = {}
+    for path in sorted((out / "records").glob("*.jsonl")):
+        for line in read_lines(path):
+            found[line["key"]] = Cell.from_dict(line["cell"] | {"budget": line["budget"]}), line
+    return [found[key] for key in sorted(found, key=lambda key: canonical(found[key][0].to_dict()))]
+
+
+class Campaign:
+    """Cells to compute into the directory `out`: `with Campaign(out, cells) as campaign: ... campaign.run(runner)`.
+
+    Holds the records of its environments for itself. `done` are the cells that need no work, with their records;
+    `todo` the others. A cell that failed before is done, unless `retry_failed`.
+    """
+
+    def __init__(self, out: Path, cells: Iterable[Cell], *, retry_failed: bool = False):
+        self._out = out
+        wanted = {cell.key: cell for cell in cells}  # asked for twice is asked for once
+        names = sorted({cell.environment for cell in wanted.values()})
+        with ExitStack() as stack:  # all files or none
+            self._files = {name: stack.enter_context(LineFile(records_path(out, name))) for name in names}
+            self._open = stack.pop_all()
+        found = {line["key"]: line for file in self._files.values() for line in file.lines}
+        again = {key for key, line in found.items() if retry_failed and line["status"] == "failed"}
+        self.done = [(cell, found[key]) for key, cell in wanted.items() if key in found and key not in again]
+        self.todo = [cell for key, cell in wanted.items() if key not in found or key in again]
+
+    def run(self, runner: Runner) -> Iterator[tuple[Cell, Record]]:
+        """Compute what is to do; every record is on disk when it comes out here."""
+        for cell, record in runner.map(self.todo):
+            # Plain data first: a plot without its record is overwritten next time, a record stays as it is.
+            points = record.pop("points", None)
+            if points is not None:
+                path = points_path(self._out, cell)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(path, (canonical(points) + "\n").encode())
+            made = {"date": datetime.now(UTC).isoformat(timespec="seconds")} | record.pop("made", {})
+            identity = {"version": VERSION, "key": cell.key, "cell": cell.to_dict(), "budget": cell.budget}
+            line = identity | record | {"made": made}
+            self._files[cell.environment].append(line)
+            yield cell, line
+
+    def __enter__(self) -> Campaign:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.close()

@@ -1,0 +1,154 @@
+"""What the records say, in sentences that are computed from them: where MARS is not first, before anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scoreprior.bench.catalogue import (
+    ABLATIONS,
+    ALONE,
+    LEARNED,
+    MARS,
+    MARS_PAPER,
+    PAPER_ENVIRONMENTS,
+    RULES,
+    STAND_INS,
+    paper_figure,
+)
+from scoreprior.bench.report.results import Results
+from scoreprior.bench.report.significance import LEVEL, worse
+from scoreprior.bench.report.table import number, shown
+
+METRICS = {"rmse": "RMSE", "nll": "NLL", "pooled_calibration_error": "pooled calibration"}
+
+
+class Standing(NamedTuple):
+    """MARS against the best of some other methods, by one metric on one environment."""
+
+    environment: str
+    metric: str
+    mars: str
+    mars_mean: float
+    other: str
+    other_mean: float
+    p: float
+
+    @property
+    def is_first(self) -> bool:
+        return self.mars_mean <= self.other_mean
+
+    @property
+    def is_worse(self) -> bool:
+        return not self.is_first and self.p < LEVEL
+
+    def __str__(self) -> str:
+        figures = f"{number(self.other_mean)} against {number(self.mars_mean)} of {self.mars}"
+        return f"{METRICS[self.metric]} on {self.environment} ({self.other}: {figures})"
+
+
+def findings(results: Results) -> list[str]:
+    """Paragraphs; the first says where MARS is not first."""
+    return [mars_standing(results), paper_reached(results), ablations(results)]
+
+
+def standings(results: Results, others: Sequence[str]) -> list[Standing]:
+    """The better of the two MARS against the best of the others, wherever both were run."""
+    found = []
+    for environment in results.environments:
+        for metric in METRICS:
+            mars, rival = best_of(results, environment, metric, MARS), best_of(results, environment, metric, others)
+            if mars is None or rival is None:
+                continue
+            values = [results.get(environment, name).task_values(metric) for _, name in (rival, mars)]  # type: ignore[union-attr]
+            found.append(Standing(environment, metric, mars[1], mars[0], rival[1], rival[0], worse(*values)))
+    return found
+
+
+def best_of(results: Results, environment: str, metric: str, methods: Sequence[str]) -> tuple[float, str] | None:
+    """Mean and name of the best of these methods that have the figure."""
+    entries = ((name, results.get(environment, name)) for name in methods)
+    figures = ((name, entry.figure(metric)) for name, entry in entries if entry is not None)
+    return min(((figure.mean, name) for name, figure in figures if figure is not None), default=None)
+
+
+def mars_standing(results: Results) -> str:
+    """Where MARS is not first among the methods that learn, and where a rule without learning does better."""
+    learned, rules = standings(results, (*ALONE, *LEARNED)), standings(results, RULES)
+    if not learned and not rules:
+        return "MARS has not been run beside other methods yet: nothing can be said of where it stands."
+    behind = [each for each in learned if not each.is_first and not each.is_worse]
+    worse_than = [each for each in learned if each.is_worse]
+    beaten = [each for each in rules if not each.is_first]
+    sentences = [
+        f"MARS (the better of {' and '.join(MARS)}) is first among the learned methods in "
+        f"{sum(each.is_first for each in learned)} of {len(learned)} comparisons (environments times "
+        f"{', '.join(METRICS.values())})."
+    ]
+    if worse_than:
+        sentences.append(f"It is not first, and significantly worse than the best, in {_listed(worse_than)}.")
+    if behind:
+        sentences.append(f"It is not first, but not significantly worse, in {_listed(behind)}.")
+    if beaten:
+        sentences.append(f"A rule without learning does better in {_listed(beaten)}.")
+    elif rules:
+        sentences.append(f"It is better than every rule without learning in all {len(rules)} comparisons.")
+    missing = [name for name in results.environments if all(results.get(name, method) is None for method in MARS)]
+    if missing:
+        sentences.append(f"It has not been run on {', '.join(missing)}.")
+    few = sorted({each.environment for each in learned if _tasks(results, each.environment) < 10})
+    if few:
+        sentences.append(f"With fewer than ten test tasks ({', '.join(few)}) a test finds only large differences.")
+    return " ".join(sentences)
+
+
+def paper_reached(results: Results) -> str:
+    """Whether the paper's configuration reaches the paper's RMSE within one standard deviation."""
+    parts = []
+    for environment in PAPER_ENVIRONMENTS:
+        for method in MARS_PAPER if environment not in STAND_INS else ():
+            entry, paper = results.get(environment, method), paper_figure("table1", method, environment)
+            ours = entry.figure("rmse") if entry is not None else None
+            if paper is None or ours is None:
+                parts.append(f"{method} on {environment}: {results.why_missing(environment, method)}")
+                continue
+            verdict = "reached" if ours.mean <= paper.mean + paper.std else "not reached"
+            parts.append(f"{method} on {environment}: {verdict} ({shown(ours)}; the paper: {shown(paper)})")
+    return (
+        "The paper's RMSE, within one of its standard deviations, by the paper's configuration: "
+        + "; ".join(parts)
+        + "."
+    )
+
+
+def ablations(results: Results) -> str:
+    """On how many environments an ablation is worse than MARS in pooled calibration or NLL, as the paper finds."""
+    parts = []
+    for suffix in ("", "-paper"):
+        base = f"mars-gp{suffix}"
+        for name in ABLATIONS:
+            compared = [_is_worse(results, environment, f"{name}{suffix}", base) for environment in PAPER_ENVIRONMENTS]
+            known = [each for each in compared if each is not None]
+            verdict = f"worse on {sum(known)} of {len(known)}" if known else "not run"
+            parts.append(f"{name}{suffix}: {verdict}")
+    return (
+        f"Ablations, worse than the method they are made from in pooled calibration or NLL on so many of the paper's "
+        f"{len(PAPER_ENVIRONMENTS)} environments: " + "; ".join(parts) + "."
+    )
+
+
+def _is_worse(results: Results, environment: str, ablation: str, base: str) -> bool | None:
+    entries = [results.get(environment, name) for name in (ablation, base)]
+    if entries[0] is None or entries[1] is None:
+        return None
+    pairs = [(entries[0].figure(metric), entries[1].figure(metric)) for metric in ("pooled_calibration_error", "nll")]
+    return any(one is not None and other is not None and one.mean > other.mean for one, other in pairs)
+
+
+def _tasks(results: Results, environment: str) -> int:
+    entries = (results.get(environment, name) for name in MARS)
+    return min(int(entry.records[0]["summary"]["n_tasks"]) for entry in entries if entry is not None)
+
+
+def _listed(standings: Sequence[Standing]) -> str:
+    return "; ".join(map(str, standings))

@@ -1,0 +1,157 @@
+"""The records as tables want them: one entry per environment, method and configuration, over its seeds."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from scoreprior.bench import counts
+from scoreprior.bench.budget import QUICK, reduced
+from scoreprior.bench.campaign import points_path, read_records
+from scoreprior.bench.catalogue import ENVIRONMENTS, Figure
+from scoreprior.bench.cell import Budget, Cell
+from scoreprior.bench.runner import Record
+from scoreprior.bench.selected import Selection, load_selection
+from scoreprior.environments import environments
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The records of one configuration of a method on an environment, one per seed."""
+
+    cells: list[Cell]
+    records: list[Record]
+
+    def figure(self, metric: str) -> Figure | None:
+        """Mean and standard deviation over seeds of a metric's mean over tasks; None for a point predictor's NLL."""
+        values = [record["summary"][metric] for record in self.records]
+        if any(value is None for value in values):
+            return None
+        finite = [float(value) for value in values]  # "inf" is a string in JSON
+        return Figure(float(np.mean(finite)), float(np.std(finite, ddof=1)) if len(finite) > 1 else 0.0)
+
+    def task_values(self, metric: str) -> Float[np.ndarray, " n"]:
+        """The metric of every task, averaged over seeds: what a paired test compares.
+
+        The pooled calibration error is no mean over tasks; its jackknife pseudo-values n C - (n - 1) C_(-i) stand in.
+        """
+        if metric == "calibration_error":
+            return np.mean([counts.calibration_error(each) for each in self.counts], axis=0)
+        if metric == "pooled_calibration_error":
+            return np.mean([_pseudo_values(each) for each in self.counts], axis=0)
+        return np.mean([[float(value) for value in record["tasks"][metric]] for record in self.records], axis=0)
+
+    @cached_property
+    def counts(self) -> list[Int[np.ndarray, "n gaps"]]:
+        """PIT counts of every task, per seed; empty for a point predictor."""
+        return [counts.decode(record["tasks"]["pit"]) for record in self.records if record["tasks"]["pit"] is not None]
+
+    @property
+    def seeds(self) -> list[int]:
+        """Sorted."""
+        return [cell.seed for cell in self.cells]
+
+    def seconds(self, kind: str) -> float | None:
+        """The median over seeds; the first has compilation in it."""
+        values = [record["seconds"][kind] for record in self.records if record["seconds"][kind] is not None]
+        return float(np.median(values)) if values else None
+
+
+@dataclass
+class Results:
+    """All records of a directory, of one budget and data split, on test tasks."""
+
+    out: Path
+    budget: Budget = "full"
+    split: int = 0
+    entries: dict[tuple[str, str], dict[str, Entry]] = field(default_factory=dict)
+    errors: dict[tuple[str, str], list[tuple[Cell, Record]]] = field(default_factory=dict)
+    _selections: dict[tuple[str, str], Selection | None] = field(default_factory=dict)
+    _chosen: dict[tuple[str, str], Entry | None] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, out: Path, budget: Budget = "full", split: int = 0) -> Results:
+        """Read the records; those of validation tasks, of other budgets and of other splits are left out."""
+        found: dict[tuple[str, str], dict[str, list[tuple[Cell, Record]]]] = defaultdict(lambda: defaultdict(list))
+        errors = defaultdict(list)
+        for cell, record in read_records(out):
+            if cell.part != "test" or cell.split != split or not _within(cell, budget):
+                continue
+            where = (cell.environment, cell.method)
+            if record["status"] == "done":
+                found[where][cell.config_hash].append((cell, record))
+            else:
+                errors[where].append((cell, record))
+        entries = {
+            where: {config: Entry(*map(list, zip(*sorted(pairs, key=_by_seed)))) for config, pairs in configs.items()}
+            for where, configs in found.items()
+        }
+        return cls(out, budget, split, entries, dict(errors))
+
+    @cached_property
+    def environments(self) -> list[str]:
+        """Columns: the usual ones, and whatever else has records."""
+        seen = {environment for environment, _ in (*self.entries, *self.errors)}
+        return [*ENVIRONMENTS, *(name for name in environments() if name in seen and name not in ENVIRONMENTS)]
+
+    def selection(self, environment: str, method: str) -> Selection | None:
+        """What tuning chose."""
+        where = (environment, method)
+        if where not in self._selections:
+            self._selections[where] = load_selection(self.out, environment, method)
+        return self._selections[where]
+
+    def get(self, environment: str, method: str) -> Entry | None:
+        """The entry to report: the selected configuration if it was run, else the defaults, never another one."""
+        if (environment, method) not in self._chosen:
+            self._chosen[environment, method] = self._choose(environment, method)
+        return self._chosen[environment, method]
+
+    def _choose(self, environment: str, method: str) -> Entry | None:
+        configs = self.entries.get((environment, method), {})
+        if not configs:
+            return None
+        selection = self.selection(environment, method)
+        for overrides in [{}] if selection is None else [selection.overrides, {}]:
+            wanted = overrides if self.budget == "full" else reduced(method, overrides, QUICK)
+            config = Cell.of(environment, method, 0, wanted).config_hash
+            if config in configs:
+                return configs[config]
+        return None
+
+    def why_missing(self, environment: str, method: str) -> str:
+        """ "not run", "failed", or "n/a" where the method says that it does not apply to such tasks."""
+        errors = self.errors.get((environment, method), [])
+        if not errors:
+            return "not run"
+        return "n/a" if all(record["error"]["type"] == "TaskError" for _, record in errors) else "failed"
+
+    def points(self, environment: str, method: str) -> dict[str, Any] | None:
+        """Predictions of seed 0 of the reported configuration, to plot."""
+        entry = self.get(environment, method)
+        path = points_path(self.out, entry.cells[0]) if entry is not None else None
+        return json.loads(path.read_text()) if path is not None and path.exists() else None
+
+
+def _within(cell: Cell, budget: Budget) -> bool:
+    return cell.budget == budget or (
+        budget == "quick" and cell.settings == "{}" and not reduced(cell.method, {}, QUICK)
+    )
+
+
+def _by_seed(pair: tuple[Cell, Record]) -> int:
+    return pair[0].seed
+
+
+def _pseudo_values(task_counts: Int[np.ndarray, "n gaps"]) -> Float[np.ndarray, " n"]:
+    total, n = task_counts.sum(0), len(task_counts)
+    if n == 1:
+        return counts.calibration_error(task_counts)
+    return n * counts.calibration_error(total) - (n - 1) * counts.calibration_error(total - task_counts)

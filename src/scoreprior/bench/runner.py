@@ -1,0 +1,181 @@
+"""Who computes cells: one function, `map(cells) -> records`. Here, or in worker processes on this machine.
+
+A record is {"status": "done", ...} with what the work returned, or {"status": "failed", "error": {"type", "message"}}.
+Records come as they are made, not in the order of the cells. A runner never raises because of a cell.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Protocol, TypeAlias
+
+from scoreprior.bench import _worker
+from scoreprior.bench.cell import Cell
+
+Record: TypeAlias = dict[str, Any]
+Work: TypeAlias = Callable[[Cell], Record]
+
+
+class Runner(Protocol):
+    """Computes cells."""
+
+    def map(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Record]]: ...
+
+
+@dataclass(frozen=True)
+class InlineRunner:
+    """One cell after the other in this process; a crash takes everything down."""
+
+    work: Work
+
+    def map(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Record]]:
+        for cell in cells:
+            yield cell, _worker.attempt(self.work, cell)
+
+
+@dataclass(frozen=True)
+class ProcessRunner:
+    """Spawned worker processes (JAX does not survive a fork), each on a core of its own with one thread.
+
+    Args:
+        work: an importable function; it runs in the workers.
+        workers: how many.
+        limit: seconds after which a cell is given up and its worker replaced; None for no limit.
+        keep: whether workers wait for the next `map`, with all they have compiled, until this process ends.
+    """
+
+    work: Work
+    workers: int = 1
+    limit: float | None = None
+    keep: bool = False
+    _idle: dict[int, _Handle] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def map(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Record]]:
+        waiting = iter(cells)
+        pool: list[_Handle] = []
+        try:
+            for core in range(self.workers):
+                cell = next(waiting, None)
+                if cell is None:
+                    break
+                pool.append(self._worker(core))
+                pool[-1].start(cell)
+            while pool:
+                handle, record = self._next_record(pool)
+                done, following = handle.cell, next(waiting, None)
+                pool.remove(handle)
+                self._dismiss(handle, stays=self.keep or following is not None)
+                if following is not None:
+                    pool.append(self._worker(handle.core))
+                    pool[-1].start(following)
+                yield done, record
+        finally:
+            for handle in pool:
+                handle.stop()
+
+    def _worker(self, core: int) -> _Handle:
+        """The worker that waits on this core, or a new one."""
+        return self._idle.pop(core, None) or _Handle(self.work, core)
+
+    def _dismiss(self, handle: _Handle, stays: bool) -> None:
+        if stays and handle.process.is_alive():
+            self._idle[handle.core] = handle
+        else:
+            handle.stop()
+
+    def _next_record(self, pool: list[_Handle]) -> tuple[_Handle, Record]:
+        while True:
+            ready = wait([each for handle in pool for each in (handle.pipe, handle.process.sentinel)], timeout=1.0)
+            for handle in pool:
+                if handle.pipe in ready or handle.process.sentinel in ready:
+                    record = handle.receive()
+                    if record is not None:
+                        return handle, record
+                elif self.limit is not None and handle.seconds > self.limit:
+                    handle.stop()
+                    return handle, _failed("TimeLimit", f"not done after {self.limit:g} seconds")
+
+
+def runner_for(work: Work, workers: int, limit: float | None = None, *, keep: bool = False) -> Runner:
+    """So many workers, or none: then this process does the work."""
+    return ProcessRunner(work, workers, limit, keep) if workers else InlineRunner(work)
+
+
+class _Handle:
+    """A worker process and the cell it is at."""
+
+    cell: Cell
+    begun: float | None
+    pipe: Connection
+
+    def __init__(self, work: Work, core: int):
+        self.core = core
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        with _single_threaded():
+            self.process: SpawnProcess = context.Process(
+                target=_worker.serve, args=(theirs, work, core), daemon=True, name=f"bench worker {core}"
+            )
+            self.process.start()
+        theirs.close()  # the worker's end must close when the worker dies
+
+    def start(self, cell: Cell) -> None:
+        self.cell, self.begun = cell, None
+        with suppress(OSError):  # it died idle; `receive` says so
+            self.pipe.send(cell)
+
+    @property
+    def seconds(self) -> float:
+        """Since the cell was begun: a new worker needs a while to import everything."""
+        return 0.0 if self.begun is None else time.monotonic() - self.begun
+
+    def receive(self) -> Record | None:
+        """A record; None if the worker says that it begins."""
+        try:
+            record = self.pipe.recv()
+            self.begun = time.monotonic()
+            return record
+        except (EOFError, OSError):
+            self.process.join()
+            return _failed("WorkerDied", _cause_of_death(self.process.exitcode))
+
+    def stop(self) -> None:
+        self.process.kill()  # nothing is lost: a worker owns no file
+        self.process.join()
+        self.pipe.close()
+
+
+def _failed(kind: str, message: str) -> Record:
+    return {"status": "failed", "error": {"type": kind, "message": message}}
+
+
+def _cause_of_death(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"the worker ended with exit code {code}"
+    name = signal.Signals(-code).name
+    return f"the worker was ended by {name}" + (": out of memory, perhaps" if name == "SIGKILL" else "")
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """The environment in which numerical libraries start with one thread; they read it when they are imported."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    wanted = {"XLA_FLAGS": flags.strip(), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,77 @@
+"""The configuration that tuning selected for a method on an environment: a small file that `bench run` uses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scoreprior._files import replace_file
+from scoreprior.bench.cell import canonical, digest, thaw
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was selected, how, at what cost.
+
+    Args:
+        settings: what to override in the method's defaults.
+        protocol: mode, metric, share of the iterations, split, seed of the trials.
+        value: the metric of the selected trial on the meta-validation tasks; default_value: that of the defaults.
+        trials: settings, value (None if it failed or was stopped early), state and seconds of every trial.
+    """
+
+    environment: str
+    method: str
+    settings: dict[str, Any]
+    protocol: dict[str, Any]
+    value: float
+    default_value: float | None
+    seconds: float
+    trials: list[dict[str, Any]]
+    made: dict[str, Any]
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The settings as `learner(method, **overrides)` takes them."""
+        return {name: thaw(value) for name, value in self.settings.items()}
+
+    @property
+    def config_hash(self) -> str:
+        """As in the cells of this configuration."""
+        return digest(canonical(self.settings), 10)
+
+    @property
+    def configurations(self) -> list[dict[str, Any]]:
+        """The settings of every trial: the paper's protocol tests them all."""
+        return [{name: thaw(value) for name, value in trial["settings"].items()} for trial in self.trials]
+
+
+def selected_path(out: Path, environment: str, method: str) -> Path:
+    """The file of a selection."""
+    return out / "selected" / f"{environment}--{method}.json"
+
+
+def save_selection(out: Path, selection: Selection) -> Path:
+    """Write the file, whole or not at all."""
+    path = selected_path(out, selection.environment, selection.method)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fields = json.loads(canonical({"version": VERSION} | asdict(selection)))
+    trials = ",\n  ".join(canonical(trial) for trial in fields.pop("trials"))  # a line each, for readable differences
+    text = json.dumps(fields | {"trials": []}, indent=1).replace('"trials": []', f'"trials": [\n  {trials}\n ]')
+    replace_file(path, (text + "\n").encode())
+    return path
+
+
+def load_selection(out: Path, environment: str, method: str) -> Selection | None:
+    """What was selected, if anything was."""
+    path = selected_path(out, environment, method)
+    if not path.exists():
+        return None
+    fields = json.loads(path.read_text())
+    if fields.pop("version", None) != VERSION:
+        raise ValueError(f"{path} is not a selection of version {VERSION}; tune again or delete it.")
+    return Selection(**fields)

@@ -1,0 +1,130 @@
+"""A table that fills while cells are computed, with the time left; on a terminal, and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from scoreprior.bench.campaign import Campaign
+from scoreprior.bench.cell import Cell
+from scoreprior.bench.runner import Record
+
+Saw = Callable[[Cell, Record], None]
+_MARGIN = 8  # lines of the screen that are not rows
+
+
+class Progress:
+    """What is done, what it was worth and what it took, per environment and method."""
+
+    def __init__(self, campaign: Campaign, workers: int):
+        self._left = {cell.key: cell for cell in campaign.todo}
+        self._workers = max(1, workers)
+        self._totals: dict[tuple[str, str], int] = defaultdict(int)
+        self._seen: dict[tuple[str, str], list[Record]] = defaultdict(list)
+        for cell in (*(cell for cell, _ in campaign.done), *campaign.todo):
+            self._totals[cell.environment, cell.method] += 1
+        for cell, record in campaign.done:
+            self._seen[cell.environment, cell.method].append(record)
+        self._started = time.monotonic()
+        self._computed = 0
+
+    def saw(self, cell: Cell, record: Record) -> None:
+        """A record has come."""
+        del self._left[cell.key]
+        where = (cell.environment, cell.method)
+        self._seen[where] = [*self._seen.pop(where, []), record]  # to the end: the table shows the latest
+        self._computed += 1
+
+    @property
+    def seconds_left(self) -> float | None:
+        """By what like cells took: of the same method and environment, else of the method, else of all."""
+        walls = {where: _walls(records) for where, records in self._seen.items()}
+        everything = [wall for each in walls.values() for wall in each]
+        if not everything:
+            return None
+        by_method: dict[str, list[float]] = defaultdict(list)
+        for (_, method), each in walls.items():
+            by_method[method] += each
+        expected = [
+            np.mean(walls.get((cell.environment, cell.method)) or by_method[cell.method] or everything)
+            for cell in self._left.values()
+        ]
+        return float(np.sum(expected)) / self._workers
+
+    def headline(self) -> str:
+        """How far it is, and how long it will take."""
+        total = sum(self._totals.values())
+        left = self.seconds_left
+        soon = "" if left is None or not self._left else f", about {_clock(left)} left"
+        return f"{total - len(self._left)} of {total} cells, {_clock(time.monotonic() - self._started)} so far{soon}"
+
+    def table(self, most: int | None = None) -> Table:
+        """Rows with results, the latest last."""
+        table = Table(title=self.headline(), title_justify="left")
+        for name in ("environment", "method"):
+            table.add_column(name, no_wrap=True)
+        for name in ("cells", "failed", "RMSE", "NLL", "calibration", "s / cell"):
+            table.add_column(name, justify="right", no_wrap=True)
+        rows = list(self._seen.items())
+        for where, records in rows[-most:] if most else rows:
+            done = [record for record in records if record["status"] == "done"]
+            failed = len(records) - len(done)
+            table.add_row(
+                *where,
+                f"{len(records)}/{self._totals[where]}",
+                str(failed) if failed else "",
+                *(_mean(done, name) for name in ("rmse", "nll", "pooled_calibration_error")),
+                f"{np.mean(_walls(done)):.1f}" if done else "",
+            )
+        return table
+
+
+@contextmanager
+def watch(campaign: Campaign, workers: int, enabled: bool) -> Iterator[Saw]:
+    """Show the progress of a campaign; elsewhere than on a terminal, a line per cell."""
+    progress = Progress(campaign, workers)
+    if not enabled:
+        yield progress.saw
+    elif not sys.stderr.isatty():
+
+        def tell(cell: Cell, record: Record) -> None:
+            progress.saw(cell, record)
+            print(f"{progress.headline()}: {cell}: {outcome(record)}", file=sys.stderr, flush=True)
+
+        yield tell
+    else:
+        console = Console(stderr=True)
+        shown = lambda: progress.table(max(1, console.height - _MARGIN))  # noqa: E731
+        with Live(get_renderable=shown, console=console, refresh_per_second=2):
+            yield progress.saw
+
+
+def outcome(record: Record) -> str:
+    """A record in a few words."""
+    if record["status"] == "failed":
+        return f"failed, {record['error']['type']}: {record['error']['message']}"
+    return f"RMSE {_mean([record], 'rmse')}, NLL {_mean([record], 'nll')}, {record['seconds']['wall']:.1f} s"
+
+
+def _walls(records: list[Record]) -> list[float]:
+    return [record["seconds"]["wall"] for record in records if record["status"] == "done"]
+
+
+def _mean(records: list[Record], name: str) -> str:
+    # As JSON tells them: a point predictor's NLL is null, an infinite one a string.
+    values = [record["summary"][name] for record in records]
+    known = [float(value) for value in values if value is not None]
+    return f"{np.mean(known):.3f}" if known and np.isfinite(known).all() else "-"
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))

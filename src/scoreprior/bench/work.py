@@ -1,0 +1,172 @@
+"""What a worker does with a cell: fit, predict the unseen tasks, and boil the result down to a small record."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import is_dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+from scoreprior._types import as_key
+from scoreprior.bench.budget import flat
+from scoreprior.bench.cell import ORACLE, Cell
+from scoreprior.bench.counts import encode
+from scoreprior.environments import Environment, environment
+from scoreprior.evaluation import _frame, _pairs, summarise
+from scoreprior.learners import learner
+from scoreprior.predictive import Predictive
+from scoreprior.tasks import ContextTarget
+
+POINTS = 200
+"""Predictions of a method on an environment that are kept for a plot."""
+
+_SUMMARY_DIGITS, _TASK_DIGITS = 6, 5
+_compiled_for: tuple[str, ...] | None = None
+
+
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """The record of a cell: summary, metrics per task, PIT counts, seconds, configuration, where it was made.
+
+    "points" holds predictions to plot; the writer puts them beside the records.
+    """
+    cold, made = _make_room(cell), provenance()
+    env = _environment(cell.environment, cell.split)
+    if cell.part == "valid":
+        # Whoever selects by this cell cannot have seen a test task, not even by mistake.
+        env = replace(env, meta_test=None)  # type: ignore[arg-type]
+    wall, cpu = time.perf_counter(), time.process_time()
+    pairs = _pairs(env, cell.part)
+    predictives, config, seconds = _predictives(cell, env, pairs)
+    frame = _frame(env, cell.part, pairs, predictives, seconds)
+    spent = {
+        "fit": seconds["fit_seconds"],
+        "condition": seconds["condition_seconds"],
+        "wall": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+    }
+    return {
+        "summary": rounded(summarise(frame).iloc[0].drop(list(seconds)).to_dict(), _SUMMARY_DIGITS),
+        "tasks": _per_task(frame),
+        "seconds": rounded(spent, 4) | {"compiled_before": not cold},
+        "config": config,
+        "made": made | {"date": datetime.now(UTC).isoformat(timespec="seconds")},
+        "points": _points(pairs, predictives) if cell.seed == 0 and cell.part == "test" else None,
+    }
+
+
+def _predictives(
+    cell: Cell, env: Environment, pairs: ContextTarget
+) -> tuple[list[Predictive], dict[str, Any], dict[str, float]]:
+    """As `evaluate` and `evaluate_oracle` do, which keep the metrics only."""
+    started = time.perf_counter()
+    if cell.method == ORACLE:
+        if env.oracle is None:
+            raise ValueError(f"The true process of {env.name} is not known, so it has no oracle.")
+        found = [env.oracle(context, target.x) for context, target in zip(pairs.context, pairs.target)]
+        return found, {}, {"fit_seconds": np.nan, "condition_seconds": time.perf_counter() - started}
+    method = learner(cell.method, **cell.overrides)
+    fit_key, condition_key = jax.random.split(as_key(cell.seed))
+    training = env.selection_train if cell.part == "valid" else env.meta_train
+    prior = jax.block_until_ready(method.fit(training, fit_key, progress=False))
+    fitted = time.perf_counter()
+    found = prior.condition_many(pairs.context, condition_key).predict([task.x for task in pairs.target])
+    config: dict[str, Any] = {name: _told(value) for name, value in flat(method)} if is_dataclass(method) else {}
+    return found, config, {"fit_seconds": fitted - started, "condition_seconds": time.perf_counter() - fitted}
+
+
+def _per_task(frame: pd.DataFrame) -> dict[str, Any]:
+    is_point = bool(frame["nll"].isna().all())
+    sizes = frame["n_target"].tolist()
+    return {
+        "n": sizes if len(set(sizes)) > 1 else sizes[0],
+        "rmse": rounded(frame["rmse"].tolist(), _TASK_DIGITS),
+        "nll": None if is_point else rounded(frame["nll"].tolist(), _TASK_DIGITS),
+        "pit": None if is_point else encode(frame["pit"]),
+    }
+
+
+def _points(pairs: ContextTarget, predictives: Sequence[Predictive]) -> dict[str, Any]:
+    """Observed values, means and 90% intervals of POINTS points, spread evenly over all tasks' points."""
+    total = int(pairs.target.sizes.sum())
+    chosen = np.linspace(0, total - 1, min(POINTS, total)).astype(int)
+    columns: dict[str, list[float]] = {name: [] for name in ("observed", "mean", "low", "high")}
+    start = 0
+    for target, predictive in zip(pairs.target, predictives):
+        own = chosen[(chosen >= start) & (chosen < start + len(target))] - start
+        start += len(target)
+        if len(own):
+            scales = None if predictive.scales is None else predictive.scales[:, own]
+            some = Predictive(predictive.locs[:, own], scales)
+            low, high = some.interval(0.9) if not some.is_point else (some.mean, some.mean)
+            for name, values in zip(columns, (target.y[own], some.mean, low, high)):
+                columns[name] += values.tolist()
+    return rounded(columns, _TASK_DIGITS)
+
+
+def rounded(value: Any, digits: int) -> Any:
+    """Floats to so many significant digits, inside lists and dicts too: more are noise and bulk."""
+    if isinstance(value, dict):
+        return {name: rounded(item, digits) for name, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item, digits) for item in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
+
+
+def _told(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float, str, tuple)) else repr(value)
+
+
+def _make_room(cell: Cell) -> bool:
+    """Forget the compiled code of another method: it only fills the memory. True if this configuration is new."""
+    global _compiled_for
+    wanted = (cell.environment, cell.method, cell.part, cell.settings)
+    cold = _compiled_for != wanted
+    if _compiled_for is not None and _compiled_for[:2] != wanted[:2]:
+        jax.clear_caches()
+    _compiled_for = wanted
+    return cold
+
+
+@lru_cache(maxsize=2)
+def _environment(name: str, split: int) -> Environment:
+    return environment(name, split=split)
+
+
+@lru_cache(maxsize=1)
+def provenance() -> dict[str, Any]:
+    """Revision of the code, versions of what matters to the numbers, and the kind of machine."""
+    revision = _git("rev-parse", "--short=10", "HEAD") or "no git"
+    # Of the package only: the records, which change all the time, may live in the same repository.
+    changed = _git("--no-optional-locks", "status", "--porcelain", "--", str(Path(__file__).parents[1]))
+    packages = ("scoreprior", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
+    return {
+        "revision": f"{revision}-dirty" if changed else revision,
+        "versions": {name: version(name) for name in packages} | {"python": platform.python_version()},
+        "machine": f"{_processor()}, {os.cpu_count()} cores",
+    }
+
+
+def _git(*words: str) -> str:
+    try:
+        return subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
+    except OSError:  # no git on this machine
+        return ""
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

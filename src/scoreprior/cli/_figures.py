@@ -1,0 +1,100 @@
+"""Figures of the commands, made of `scoreprior.plots`; drawn without pyplot: no window, no global state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from scoreprior.cli._console import CallError
+from scoreprior.cli._notes import Notes, line
+from scoreprior.cli._tables import Columns
+from scoreprior.learners import Prior
+from scoreprior.plots import GREY, pit_histogram, posterior_band, posterior_points, prior_draws, reliability_diagram
+from scoreprior.predictive import Predictive
+from scoreprior.tasks import Task, TaskSet
+
+DRAWS = 8
+"""Functions in a figure of a prior."""
+
+
+def predictions(
+    columns: Columns,
+    notes: Notes,
+    shown: list[tuple[str, np.ndarray, Task | None]],
+    predictives: list[Predictive],
+    *,
+    of: int,
+    curves: bool,
+) -> Figure:
+    """One panel per task (name, inputs, known points), the first few of a longer list; curves or single points."""
+    down = -(-len(shown) // 4)
+    across = -(-len(shown) // down)
+    figure = Figure(figsize=(3.2 * across + 0.8, 2.6 * down + 0.6), layout="constrained")
+    axes = np.ravel(figure.subplots(down, across, sharex=True, sharey=True, squeeze=False))
+    draw = posterior_band if curves else posterior_points
+    for ax, (name, x, context), predictive in zip(axes, shown, predictives):
+        draw(ax, x[:, 0], predictive, context=context)
+        ax.set_title(name, fontsize=10)
+    asked = np.concatenate([x[:, 0] for _, x, _ in shown])
+    for ax in axes[: len(shown)]:  # once all panels have their common range
+        if notes.domain is not None and len(asked):
+            _shade_extrapolation(ax, notes.domain[:, 0], asked)
+    for ax in axes[len(shown) :]:
+        ax.set_visible(False)
+    for ax in axes[::across]:
+        ax.set_ylabel(columns.target)
+    for ax in axes[max(0, len(shown) - across) : len(shown)]:
+        ax.set_xlabel(columns.inputs[0])
+        ax.xaxis.set_tick_params(labelbottom=True)
+    axes[0].legend(fontsize=8)
+    more = f" (the first {len(shown)} of {of} tasks)" if of > len(shown) else ""
+    figure.suptitle(f"Predictions with 50% and 90% intervals{more}", fontsize=11)
+    return figure
+
+
+def _shade_extrapolation(ax: Axes, domain: np.ndarray, x: np.ndarray) -> None:
+    """Grey where some query x (q,) lies outside the range of training (2,)."""
+    low, high = ax.get_xlim()
+    label = "outside the range of training"
+    for start, stop, shaded in ((low, domain[0], x.min() < domain[0]), (domain[1], high, x.max() > domain[1])):
+        if shaded:
+            ax.axvspan(start, stop, color=GREY, alpha=0.15, linewidth=0, label=label)
+            label = ""  # one line in the legend
+    ax.set_xlim(low, high)
+
+
+def prior(learned: Prior, notes: Notes, tasks: TaskSet | None, seed: int) -> Figure:
+    """Functions drawn from a prior, and what it predicts without any point."""
+    x = line(learned, notes, 100)
+    predictive = learned.condition([], [], seed).predict(x)
+    draws = None
+    if hasattr(learned, "sample"):
+        draws = learned.sample(x, seed + 1, DRAWS)
+    elif predictive.draws is not None:
+        draws = predictive.draws[:DRAWS]
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    ax = prior_draws(figure.subplots(), x[:, 0], predictive, draws=draws, tasks=tasks)
+    columns = notes.columns
+    ax.set_xlabel("x" if columns is None else columns.inputs[0])
+    ax.set_ylabel("y" if columns is None else columns.target)
+    others = "" if learned.dim == 1 else ", other inputs at their means"
+    ax.set_title(f"The prior, before any point of a new task{others}", fontsize=10)
+    ax.legend(fontsize=8)
+    return figure
+
+
+def calibration(frame: pd.DataFrame) -> Figure:
+    """Reliability diagram and PIT histogram of the rows of `evaluate`."""
+    pits = np.concatenate(frame["pit"].to_list())
+    if not np.isfinite(pits).all():
+        raise CallError("This method predicts points without error bars: there is no reliability diagram to draw.")
+    figure = Figure(figsize=(8.6, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    reliability_diagram(left, {"this prior": pits})
+    pit_histogram(right, pits)
+    left.legend(fontsize=8)
+    right.legend(fontsize=8)
+    figure.suptitle(f"{len(pits)} points of {len(frame)} tasks", fontsize=11)
+    return figure

@@ -1,0 +1,104 @@
+"""What `fit` writes into a prior's file beside the prior, and the other commands read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from scoreprior.cli._console import CallError, check_input
+from scoreprior.cli._tables import Columns
+from scoreprior.learners import Prior
+from scoreprior.serialization import describe, load_prior
+from scoreprior.tasks import TaskSet
+
+
+@dataclass(frozen=True, eq=False)
+class Notes:
+    """Column names, training range and held-out metrics of a prior; None where its file does not say.
+
+    Args:
+        domain: lowest and highest training input per column, (2, d).
+        header: all that the file says of the prior.
+    """
+
+    columns: Columns | None
+    domain: Float[np.ndarray, "2 d"] | None
+    header: dict[str, Any]
+
+    def extrapolates(self, x: Float[np.ndarray, "q d"]) -> Bool[np.ndarray, " q"] | None:
+        """Whether an input lies outside the range of training; None if that range is not known."""
+        if self.domain is None:
+            return None
+        slack = 1e-9 * np.ptp(self.domain, axis=0)
+        return ((x < self.domain[0] - slack) | (x > self.domain[1] + slack)).any(axis=1)
+
+
+def metadata(method: str, columns: Columns, tasks: TaskSet, rest: dict[str, Any]) -> dict[str, Any]:
+    """What goes into the file: `Prior.save(path, metadata=...)` takes it for every method."""
+    return {
+        "method": method,
+        "domain": {"low": tasks.x.min(0), "high": tasks.x.max(0)},
+        "columns": asdict(columns),
+        "training": {
+            "tasks": len(tasks),
+            "points": int(tasks.sizes.sum()),
+            "points_per_task": [int(tasks.sizes.min()), float(np.median(tasks.sizes)), int(tasks.sizes.max())],
+            "target": [float(tasks.y.min()), float(tasks.y.max())],
+        },
+    } | rest
+
+
+def open_prior(path: Path) -> tuple[Prior, Notes]:
+    """The prior of a file and its notes."""
+    check_input(path)
+    header = describe(path)
+    prior = load_prior(path)
+    return prior, read_notes(header, prior.dim)
+
+
+def read_notes(header: dict[str, Any], dim: int) -> Notes:
+    """Notes from a file's header; priors saved from Python have none, and that is fine."""
+    named, domain = header.get("extra", {}).get("columns"), header.get("domain")
+    columns, box = None, None
+    if isinstance(named, dict) and len(named.get("inputs", ())) == dim:
+        columns = Columns(named["task"], tuple(named["inputs"]), named["target"], named.get("order", "input"))
+    if isinstance(domain, dict) and len(domain.get("low", ())) == len(domain.get("high", ())) == dim:
+        box = np.array([domain["low"], domain["high"]], float)
+    return Notes(columns, box, header)
+
+
+def choose_columns(
+    notes: Notes, task: str | None, inputs: Sequence[str] | None, target: str | None, dim: int
+) -> Columns:
+    """The columns of the table that the prior was fitted to, or as named by the user where the new one differs."""
+    known = notes.columns
+    if known is None:
+        if not inputs or not target:
+            raise CallError(
+                "This prior does not say which columns it was fitted to; name them with --inputs and --target "
+                "(and --task, if there are several tasks)."
+            )
+        known = Columns(task or "task", tuple(inputs), target, "file")
+    columns = replace(
+        known, task=task or known.task, inputs=tuple(inputs or known.inputs), target=target or known.target
+    )
+    if len(columns.inputs) != dim:
+        raise CallError(f"This prior has {dim} inputs, but {len(columns.inputs)} are named.")
+    return columns
+
+
+def line(prior: Prior, notes: Notes, number: int) -> Float[np.ndarray, "q d"]:
+    """Points along the first input over the range of training, the other inputs at their means."""
+    scaler = prior.standardizer
+    # Where the file does not say: as wide as a uniform distribution of the known spread.
+    low, high = scaler.x_mean - np.sqrt(3) * scaler.x_std, scaler.x_mean + np.sqrt(3) * scaler.x_std
+    if notes.domain is not None:
+        low, high = notes.domain
+    x = np.tile(scaler.x_mean, (number, 1))
+    x[:, 0] = np.linspace(low[0], high[0], number)
+    return x

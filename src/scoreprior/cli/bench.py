@@ -1,0 +1,212 @@
+"""`scoreprior bench`: run methods on environments, tune them, and write the report."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from scoreprior.cli._console import CallError, Debug, Json, Quiet, Talk, talking
+
+bench_app = typer.Typer(help="Every method on every environment: run, tune, report.", no_args_is_help=True)
+
+Environments = Annotated[str, typer.Option("--env", help="Environments with commas between, or all.")]
+Methods = Annotated[str, typer.Option("--method", help="Methods with commas between; all; oracle is the truth.")]
+Out = Annotated[Path, typer.Option("--out", file_okay=False, help="Directory of records, selections and reports.")]
+Workers = Annotated[int, typer.Option(min=0, help="Processes, each on one core; 0 computes in this one.")]
+Limit = Annotated[float | None, typer.Option(min=1.0, help="Give a cell up after so many seconds.")]
+Split = Annotated[int, typer.Option(min=0, help="Data split; 0 is the canonical one.")]
+_RESULTS = Path("results/bench")
+_INTERRUPTED = 130
+
+
+@bench_app.command("run")
+def run_command(
+    env: Environments,
+    method: Methods,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, ... of every cell.")] = 5,
+    split: Split = 0,
+    workers: Workers = 1,
+    part: Annotated[Literal["test", "valid"], typer.Option(help="Which unseen tasks.")] = "test",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="NAME=JSON, a setting of all methods.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A twentieth of all iterations.")] = False,
+    untuned: Annotated[bool, typer.Option("--untuned", help="The defaults, not the selected configurations.")] = False,
+    paper_protocol: Annotated[
+        bool, typer.Option("--paper-protocol", help="Also every configuration that was tried in tuning.")
+    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed.")] = False,
+    limit: Limit = None,
+    out: Out = _RESULTS,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compute the cells that have no record yet. Stop it at any moment: the same command continues.
+
+    Example: scoreprior bench run --env sinusoid --method last-value,pooled-gp --seeds 2
+    """
+    with talking(quiet, as_json, debug) as talk:
+        from scoreprior.bench.campaign import Campaign
+        from scoreprior.bench.plan import Plan, check_settings
+        from scoreprior.bench.watch import Progress, watch
+
+        environments, methods = _names(env, method)
+        overrides = _settings(settings or [])
+        _checked(check_settings, methods, overrides)
+        plan = Plan(
+            environments=environments,
+            methods=methods,
+            seeds=seeds,
+            split=split,
+            part=part,
+            overrides=overrides,
+            tuned=not untuned,
+            budget="quick" if quick else "full",
+            paper_protocol=paper_protocol,
+        )
+        with Campaign(out, plan.cells(out), retry_failed=retry_failed) as campaign:
+            final = Progress(campaign, workers)
+            failed = sum(record["status"] == "failed" for _, record in campaign.done)
+            try:
+                with watch(campaign, workers, talk.progress) as saw:
+                    for cell, record in campaign.run(_runner(workers, limit)):
+                        saw(cell, record)
+                        final.saw(cell, record)
+                        failed += record["status"] == "failed"
+            except KeyboardInterrupt:
+                talk.say(f"Stopped: {final.headline()}. The same command continues.")
+                raise typer.Exit(_INTERRUPTED) from None
+        cells = len(campaign.done) + len(campaign.todo)
+        talk.result({"cells": cells, "computed": len(campaign.todo), "failed": failed, "out": out}, final.table())
+        if failed:
+            talk.warn(f"{failed} of {cells} cells failed; their records say why, --retry-failed runs them again.")
+            raise typer.Exit(1)
+
+
+@bench_app.command("tune")
+def tune_command(
+    env: Environments,
+    method: Methods,
+    trials: Annotated[int, typer.Option(min=1, help="Configurations per method, the defaults included.")] = 30,
+    mode: Annotated[Literal["random", "efficient"], typer.Option(help="random: the paper's protocol.")] = "random",
+    metric: Annotated[Literal["nll", "rmse", "crps"], typer.Option(help="What decides, on validation tasks.")] = "nll",
+    iterations: Annotated[float, typer.Option(min=0.001, max=1.0, help="Share of the iterations of a trial.")] = 1.0,
+    split: Split = 0,
+    workers: Workers = 1,
+    limit: Limit = None,
+    out: Out = _RESULTS,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Select configurations on meta-validation tasks; test tasks are not read. The same command continues.
+
+    Example: scoreprior bench tune --env sinusoid --method vanilla-bnn --trials 30
+    """
+    with talking(quiet, as_json, debug) as talk:
+        from scoreprior.bench.cell import ORACLE
+        from scoreprior.bench.selected import save_selection
+        from scoreprior.bench.tuning import NothingToTuneError, Protocol, Study, tune
+        from scoreprior.bench.watch import outcome
+
+        environments, names = _names(env, method)
+        methods = [each for each in names if each != ORACLE]  # the truth has nothing to tune
+        protocol = Protocol(mode=mode, metric=metric, iterations=iterations, split=split)
+        with ExitStack() as stack:
+            studies = []
+            for name, each in product(environments, methods):
+                try:
+                    studies.append(Study(out, name, each, trials, protocol))
+                except NothingToTuneError as error:
+                    talk.say(str(error))
+                else:
+                    stack.callback(studies[-1].close)
+            try:
+                for study, record in tune(studies, _runner(workers, limit, keep=True), max(1, workers)):
+                    where = f"{study.method} on {study.environment}"
+                    talk.say(f"{where}: {len(study.counted)} of {trials} trials; the last: {outcome(record)}")
+            except KeyboardInterrupt:
+                talk.say("Stopped. The same command continues.")
+                raise typer.Exit(_INTERRUPTED) from None
+            selections = [study.select() for study in studies]
+        _tell_selections(talk, selections, [save_selection(out, each) for each in selections])
+
+
+@bench_app.command("report")
+def report_command(
+    out: Out = _RESULTS,
+    quick: Annotated[bool, typer.Option("--quick", help="Report the records of the quick budget.")] = False,
+    split: Split = 0,
+    paper_protocol: Annotated[
+        bool, typer.Option("--paper-protocol", help="Also the best configuration on test, in its own columns.")
+    ] = False,
+    into: Annotated[
+        Path | None, typer.Option(dir_okay=False, exists=True, help="Markdown page whose tables to fill in.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write report.md, report.tex and report.html beside the records, from nothing but the records.
+
+    Example: scoreprior bench report --out results/bench
+    """
+    with talking(quiet, as_json, debug) as talk:
+        from scoreprior.bench.report import write_report
+
+        if not (out / "records").is_dir():
+            raise CallError(f"There are no records in {str(out)!r}; `scoreprior bench run` makes them.")
+        budget: Literal["quick", "full"] = "quick" if quick else "full"
+        paths, found = write_report(out, budget=budget, split=split, paper_protocol=paper_protocol, into=into)
+        talk.result({"files": paths, "findings": found}, *found, *map(str, paths))
+
+
+def _names(env: str, method: str) -> tuple[list[str], list[str]]:
+    from scoreprior.bench.plan import known_environments, known_methods
+
+    return _checked(known_environments, env), _checked(known_methods, method)
+
+
+def _checked(function: Any, *arguments: Any) -> Any:
+    """A call of the user's that cannot work ends with the exit code for that."""
+    from scoreprior.bench.plan import UnknownNameError
+
+    try:
+        return function(*arguments)
+    except UnknownNameError as error:
+        raise CallError(str(error)) from error
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    from scoreprior.bench.cell import thaw
+
+    found = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        try:
+            found[name] = thaw(json.loads(text))
+        except ValueError:
+            raise CallError(f"--set needs NAME=JSON, such as training.steps=500, not {pair!r}.") from None
+    return found
+
+
+def _runner(workers: int, limit: float | None, keep: bool = False) -> Any:
+    from scoreprior.bench.runner import runner_for
+    from scoreprior.bench.work import run_cell
+
+    return runner_for(run_cell, workers, limit, keep=keep)
+
+
+def _tell_selections(talk: Talk, selections: list[Any], paths: list[Path]) -> None:
+    lines = [
+        f"{each.method} on {each.environment}: {each.protocol['metric']} {each.value:.4g}"
+        + (f" (defaults {each.default_value:.4g})" if each.default_value is not None else "")
+        + f", {len(each.trials)} trials in {each.seconds:.0f} s: {json.dumps(each.settings)}"
+        for each in selections
+    ]
+    record = {f"{each.environment}, {each.method}": each.settings for each in selections}
+    talk.result({"selected": record, "files": paths}, *lines, *map(str, paths))

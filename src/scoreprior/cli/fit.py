@@ -1,0 +1,166 @@
+"""`scoreprior fit`: learn a prior from a table, after an honest look at how well that works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from scoreprior.cli import _held_out
+from scoreprior.cli._console import CallError, Debug, Json, Quiet, Seed, Talk, check_input, check_output, count, talking
+from scoreprior.cli._notes import metadata
+from scoreprior.cli._tables import Columns, Order, Reading, input_names, named, need_tasks, read_tasks, tell
+from scoreprior.learners import MetaLearner, Prior, learner, methods
+from scoreprior.serialization import PriorFileError, describe
+from scoreprior.tasks import TaskSet
+
+
+def fit_command(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, one row per point.")],
+    task: Annotated[str, typer.Option(help="Column that says which task (patient, sensor, run) a row belongs to.")],
+    inputs: Annotated[str, typer.Option(help="Input column, or several separated by commas.")],
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    out: Annotated[Path, typer.Option(help="File to write the prior to.")],
+    method: Annotated[str, typer.Option(help="A name shown by `scoreprior methods`.")] = "mars-gp",
+    quick: Annotated[bool, typer.Option("--quick", help="Small budget: MARS without its network.")] = False,
+    hold_out: Annotated[bool, typer.Option(help="Compare with simple rules on held-out tasks first.")] = True,
+    order: Annotated[
+        Order, typer.Option(help="Rows of a task in the order of the first input, or as in the file.")
+    ] = "input",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Learn a prior from a table of small, related tasks, after an honest look at how well that works.
+
+    A fifth of the tasks is held out first: the method, simple rules and a
+    pooled Gaussian process predict the second half of each from the first.
+    Then the prior is learned from all tasks. Rows with missing values are
+    left out.
+
+    Example: scoreprior fit readings.csv --task patient --inputs hour --target gcs --out gcs.prior
+    """
+    with talking(quiet, as_json, debug) as talk:
+        columns = Columns(task, input_names(inputs), target, order)
+        run_fit(talk, table, columns, out, method=method, quick=quick, hold_out=hold_out, seed=seed)
+
+
+def run_fit(
+    talk: Talk, table: Path, columns: Columns, out: Path, *, method: str, quick: bool, hold_out: bool, seed: int
+) -> None:
+    """Read the table, compare on held-out tasks, fit to all tasks, write the prior."""
+    check_input(table)
+    check_output(out, table)
+    _spare_other_files(out)
+    chosen = choose(method, quick)
+    reading, read = read_tasks(table, columns)
+    tell(talk, reading, read, columns)
+    tasks = need_tasks(reading, table)
+    if reading.empty:
+        talk.say(f"  {count(len(reading.empty), 'task')} without a complete row: {named(reading.empty)}.")
+    if len(tasks) < 2:
+        raise CallError(
+            f"All complete rows of {str(table)!r} belong to one task, but a prior is learned from several. "
+            f"Is {columns.task!r} the column that says which task a row belongs to?"
+        )
+    _odd_sizes(talk, tasks, columns)
+    held_out, shown = None, []
+    started = perf_counter()
+    if hold_out:
+        unfit = _held_out.LAGS if columns.order == "input" else ()  # rows in order of a lag would be in no order
+        rivals = {rule: choose(rule, quick) for rule in _held_out.RULES if rule != method and rule not in unfit}
+        held_out = _look(talk, tasks, {method: chosen, **rivals}, method, seed)
+        shown = [] if held_out is None else [_held_out.grid(held_out, columns.target)]
+    talk.say(f"Training {method} on all {len(tasks)} tasks ...")
+    prior = chosen.fit(tasks, seed, progress=talk.progress)
+    seconds = perf_counter() - started
+    _save(prior, chosen, out, metadata(method, columns, tasks, {"held_out": held_out, "quick": quick, "seed": seed}))
+    result = _result(out, method, reading, tasks, held_out, seconds)
+    talk.result(result, *shown, f"Wrote {out} ({seconds:.0f} s). Next: scoreprior predict {out} NEW.csv")
+
+
+_QUICK_POOL = {"most_tasks": 40, "evaluations": 40, "foresight": 20}
+_QUICK_MARS = {"network": None, "inference.steps": 150}
+_QUICK_SETTLE = 150
+
+
+def choose(method: str, quick: bool) -> MetaLearner:
+    """The method, on a small budget if quick.
+
+    Hyper-parameters of a pooled process come from 40 tasks; MARS goes without its network and makes fewer steps;
+    other methods train for a tenth of their steps.
+    """
+    if method not in methods():
+        raise CallError(f"There is no method {method!r}; `scoreprior methods` lists them.")
+    chosen: Any = learner(method)
+    if not quick:
+        return chosen
+    if getattr(chosen, "base", None) is not None:
+        base = {f"base.{name}": value for name, value in _QUICK_POOL.items()}
+        return learner(method, **_QUICK_MARS, settle=min(_QUICK_SETTLE, chosen.settle), **base)
+    if hasattr(chosen, "pooling"):
+        # A process without foresight stays without; the sum of two kernels compiles once, a choice of one twice.
+        pool = _QUICK_POOL | {"foresight": min(20, chosen.pooling.foresight), "either": False}
+        return learner(method, **{f"pooling.{name}": value for name, value in pool.items()})
+    steps = {f"{part}.steps": getattr(getattr(chosen, part, None), "steps", 0) for part in ("training", "inference")}
+    return learner(method, **{name: number // 10 for name, number in steps.items() if number >= 1000})
+
+
+def _look(
+    talk: Talk, tasks: TaskSet, compared: dict[str, MetaLearner], method: str, seed: int
+) -> dict[str, Any] | None:
+    environment = _held_out.cut(tasks, seed)
+    if environment is None:
+        talk.warn(_held_out.enough_words(tasks))
+        return None
+    held, rest = len(environment.meta_test), len(environment.meta_train)
+    talk.say(f"Holding out {held} tasks, training {method} and simple rules on the other {rest} to compare them ...")
+    frame = _held_out.compare(compared, environment, seed, talk)
+    for text in _held_out.verdicts(frame, method):
+        talk.warn(text)
+    return _held_out.record(frame)
+
+
+def _odd_sizes(talk: Talk, tasks: TaskSet, columns: Columns) -> None:
+    single = int((tasks.sizes == 1).sum())
+    if single == len(tasks):
+        talk.warn(
+            f"Every task has a single point. Is {columns.task!r} the column that says which task a row belongs to?"
+        )
+    elif len(tasks) < 10:
+        talk.warn(f"{count(len(tasks), 'task')} say little about how tasks differ; expect wide or wrong error bars.")
+
+
+def _spare_other_files(out: Path) -> None:
+    """A prior may take the place of an older one, but of nothing else: tables are easily named by mistake."""
+    if not out.is_file() or out.stat().st_size == 0:
+        return
+    try:
+        describe(out)
+    except PriorFileError as error:
+        raise CallError(
+            f"{str(out)!r} exists and is no prior file. Give --out another name, or remove that file first."
+        ) from error
+
+
+def _save(prior: Prior, chosen: MetaLearner, out: Path, about: dict[str, Any]) -> None:
+    config = {} if "config" in prior.about() else {"config": repr(chosen)}
+    prior.save(out, metadata=config | about)
+
+
+def _result(
+    out: Path, method: str, reading: Reading, tasks: TaskSet, held_out: dict[str, Any] | None, seconds: float
+) -> dict[str, Any]:
+    return {
+        "out": out,
+        "method": method,
+        "rows": reading.rows,
+        "dropped": reading.dropped,
+        "tasks": len(tasks),
+        "points": int(tasks.sizes.sum()),
+        "held_out": held_out,
+        "seconds": round(seconds, 1),
+    }

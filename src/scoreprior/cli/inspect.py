@@ -1,0 +1,131 @@
+"""`scoreprior inspect`: what is in a prior's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import typer
+from rich.table import Table as Grid
+
+from scoreprior.cli import _held_out
+from scoreprior.cli._console import (
+    FIGURES,
+    CallError,
+    Debug,
+    Json,
+    Quiet,
+    Seed,
+    Talk,
+    check_input,
+    check_output,
+    talking,
+    write_figure,
+)
+from scoreprior.cli._notes import Notes, choose_columns, open_prior
+from scoreprior.cli._tables import need_tasks, read_tasks
+from scoreprior.learners import Prior
+
+
+def inspect_command(
+    prior: Annotated[Path, typer.Argument(metavar="PRIOR", help="A file written by `scoreprior fit`.")],
+    plot: Annotated[Path | None, typer.Option(help="Figure of functions drawn from the prior.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Table to draw beneath them; the file holds no targets.")] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what is in a prior's file: columns, range of training, learned noise, held-out metrics.
+
+    Example: scoreprior inspect gcs.prior --plot prior.png --data readings.csv
+    """
+    with talking(quiet, as_json, debug) as talk:
+        run_inspect(talk, prior, plot=plot, data=data, seed=seed)
+
+
+def run_inspect(talk: Talk, prior_file: Path, *, plot: Path | None, data: Path | None, seed: int) -> None:
+    """Print what the file says of the prior; draw functions from it, over a table if one is given."""
+    check_input(data)
+    if data is not None and plot is None:
+        raise CallError("--data is drawn in the figure: say which file that is with --plot.")
+    check_output(plot, prior_file, data, formats=FIGURES)
+    prior, notes = open_prior(prior_file)
+    facts = _facts(prior, notes)
+    held_out = notes.header.get("extra", {}).get("held_out")
+    if plot is not None:
+        tasks = None
+        if data is not None:
+            columns = choose_columns(notes, None, None, None, prior.dim)
+            tasks = need_tasks(read_tasks(data, columns)[0], data)
+        from scoreprior.cli import _figures  # matplotlib takes its time
+
+        write_figure(plot, _figures.prior(prior, notes, tasks, seed))
+    record = {"file": prior_file, **facts, "held_out": held_out, "metrics": notes.header.get("metrics"), "plot": plot}
+    target = "y" if notes.columns is None else notes.columns.target
+    shown: list[Any] = [_grid(prior_file, facts)]
+    shown += [_held_out.grid(held_out, target)] if held_out else ["No held-out metrics are in the file."]
+    talk.result(record, *shown)
+    if plot is not None:
+        talk.say(f"Figure: {plot}")
+
+
+def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
+    """What a person may ask of a prior, by name."""
+    header, columns, domain = notes.header, notes.columns, notes.domain
+    training = header.get("extra", {}).get("training") or {}
+    noise = noise_std(prior)
+    names = [f"input {at + 1}" for at in range(prior.dim)] if columns is None else columns.inputs
+    return {
+        "method": header.get("method") or type(prior).__name__,
+        "quick": header.get("extra", {}).get("quick"),
+        "task column": None if columns is None else columns.task,
+        "inputs": list(names),
+        "target": None if columns is None else columns.target,
+        "range of training": None if domain is None else {n: [a, b] for n, a, b in zip(names, domain[0], domain[1])},
+        "range of target": training.get("target"),
+        "tasks": training.get("tasks") or header.get("extra", {}).get("tasks"),
+        "points per task": training.get("points_per_task"),
+        "noise": noise,
+        "versions": header.get("versions"),
+        "bytes": header.get("bytes"),
+    }
+
+
+def noise_std(prior: Prior) -> float | None:
+    """The learned standard deviation of the noise (of a naive rule: of its error) in the target's units."""
+    found = {
+        str(getattr(path[-1], "name", "")): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(prior)
+        if np.size(leaf) == 1 and isinstance(leaf, (jax.Array, np.ndarray))
+    }
+    value = found.get("noise_std", found.get("width"))
+    return None if value is None else float(np.ravel(value)[0]) * float(prior.standardizer.y_std)
+
+
+def _grid(path: Path, facts: dict[str, Any]) -> Grid:
+    table = Grid(title=str(path), title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, value in facts.items():
+        if value is not None and value is not False:
+            table.add_row(name, _words(name, value))
+    return table
+
+
+def _words(name: str, value: Any) -> str:
+    if name == "range of training":
+        return "; ".join(f"{column}: {low:.6g} to {high:.6g}" for column, (low, high) in value.items())
+    if name == "range of target":
+        return f"{value[0]:.6g} to {value[1]:.6g}"
+    if name == "points per task":
+        return f"{value[0]} to {value[2]}, median {value[1]:g}"
+    if name == "noise":
+        return f"{value:.4g} (standard deviation, in the target's units)"
+    if name == "quick":
+        return "yes: trained on a small budget"
+    if name == "versions":
+        return ", ".join(f"{package} {version}" for package, version in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else f"{value:,}" if name == "bytes" else str(value)

@@ -1,0 +1,261 @@
+"""`scoreprior predict`: predictions for new tasks, row by row, in the units of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+from jaxtyping import Float, Int
+
+from scoreprior.cli._console import (
+    FIGURES,
+    CallError,
+    Debug,
+    InputNames,
+    Json,
+    Quiet,
+    Seed,
+    Talk,
+    TargetName,
+    TaskName,
+    check_input,
+    check_output,
+    count,
+    talking,
+    write,
+    write_figure,
+)
+from scoreprior.cli._notes import Notes, choose_columns, line, open_prior
+from scoreprior.cli._tables import ONLY_TASK, Columns, input_names, named, read_tasks, tell
+from scoreprior.learners import Posteriors, Prior
+from scoreprior.predictive import Predictive
+from scoreprior.tables import TableError, read_table
+from scoreprior.tasks import Task, TaskSet
+
+GRID = 50
+"""Points of the grid that is predicted without --at."""
+_BLOCK, _LONGEST = 65_536, 4096
+"""Query points of all tasks together, and of one task, that are evaluated at once."""
+MOST_PREDICTIONS = 1_000_000
+MOST_SHOWN = 12
+"""Tasks in a figure."""
+TABLES = ("csv", "txt", "parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Where one task is asked for: inputs (q, d), NaN where the table had a gap, and the rows of the answer, (q,)."""
+
+    task: str
+    x: Float[np.ndarray, "q d"]
+    rows: Int[np.ndarray, " q"]
+
+
+def predict_command(
+    prior: Annotated[Path, typer.Argument(metavar="PRIOR", help="A file written by `scoreprior fit`.")],
+    table: Annotated[
+        Path | None, typer.Argument(metavar="[TABLE]", help="Known points of new tasks; without it, the prior answers.")
+    ] = None,
+    at: Annotated[Path | None, typer.Option(help="Table of inputs to predict at; without it, a grid.")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV or Parquet file to write; without it, CSV on stdout.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Figure to write (.png, .pdf, .svg).")] = None,
+    task: TaskName = None,
+    inputs: InputNames = None,
+    target: TargetName = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Predict new tasks from a few known points each: mean, std and quantiles, in the units of the table.
+
+    A task without known points gets the prior's prediction. Inputs outside the
+    range of training are flagged in the column `extrapolates`.
+
+    Example: scoreprior predict gcs.prior new.csv --at query.csv --out predictions.csv --plot predictions.png
+    """
+    with talking(quiet, as_json, debug) as talk:
+        names = None if inputs is None else input_names(inputs)
+        run_predict(talk, prior, table, at=at, out=out, plot=plot, task=task, inputs=names, target=target, seed=seed)
+
+
+def run_predict(
+    talk: Talk,
+    prior_file: Path,
+    table: Path | None,
+    *,
+    at: Path | None,
+    out: Path | None,
+    plot: Path | None,
+    task: str | None,
+    inputs: tuple[str, ...] | None,
+    target: str | None,
+    seed: int,
+) -> None:
+    """Condition on the rows of the table, predict at the rows of `at` or on a grid, write and plot."""
+    for each in (table, at):
+        check_input(each)
+    check_output(out, prior_file, table, at, formats=TABLES)
+    _check_parquet(out)
+    check_output(plot, prior_file, table, at, out, formats=FIGURES)
+    prior, notes = open_prior(prior_file)
+    columns = choose_columns(notes, task, inputs, target, prior.dim)
+    contexts, whole = _contexts(talk, table, columns, task is not None)
+    queries = _queries(talk, prior, notes, columns, contexts, at, whole and table is not None)
+    if sum(len(query.x) for query in queries) > MOST_PREDICTIONS:
+        raise CallError(f"That would be more than {MOST_PREDICTIONS:,} predictions; ask for fewer rows or tasks.")
+    blank = [query.task for query in queries if query.task and len(contexts.get(query.task, ())) == 0]
+    if blank and table is not None:
+        talk.warn(f"{count(len(blank), 'task')} without known points, answered by the prior alone: {named(blank)}.")
+    unasked = [name for name in contexts if name not in {query.task for query in queries}]
+    if unasked:
+        talk.warn(f"{count(len(unasked), 'task')} of {table} not asked for in {at}: {named(unasked)}.")
+    talk.say(f"Predicting {count(len(queries), 'task')} ...")
+    frame, predictives = _answer(prior, notes, columns, contexts, queries, seed)
+    _tell_extrapolation(talk, frame, notes)
+    record = {"tasks": len(queries), "rows": len(frame), "out": out, "plot": plot}
+    if out is not None:
+        write(out, _encode(frame, out))
+    if plot is not None:
+        from scoreprior.cli import _figures  # matplotlib takes its time
+
+        shown = [(q.task, q.x[np.isfinite(q.x).all(1)], contexts.get(q.task)) for q in queries[:MOST_SHOWN]]
+        # Between rows that were asked for nothing is known, so only a grid is drawn as a curve.
+        figure = _figures.predictions(columns, notes, shown, predictives, of=len(queries), curves=at is None)
+        write_figure(plot, figure)
+        talk.say(f"Figure: {plot}")
+    if out is not None:
+        talk.result(record, f"Wrote {out}: {count(len(frame), 'row')}, {count(len(queries), 'task')}.")
+    elif talk.as_json:
+        talk.result(record | {"predictions": frame.astype(object).where(frame.notna(), None).to_dict("records")})
+    else:
+        talk.result(record, _csv(frame).decode().rstrip("\n"))
+
+
+def _contexts(talk: Talk, path: Path | None, columns: Columns, named_task: bool) -> tuple[dict[str, Task], bool]:
+    """Known points of every task of the table, possibly none; and whether the table is one task."""
+    if path is None:
+        return {}, True
+    reading, table = read_tasks(path, columns, one_task=not named_task, need_rows=False)
+    tell(talk, reading, table, columns)
+    if reading.whole and reading.rows:
+        talk.say(f"  There is no column {columns.task!r}: all rows are taken as one task.")
+    contexts = {} if reading.tasks is None else {task.name: task for task in reading.tasks}
+    nothing = Task(np.zeros((0, len(columns.inputs))), np.zeros(0))
+    return contexts | dict.fromkeys(reading.empty, nothing), reading.whole
+
+
+def _queries(
+    talk: Talk, prior: Prior, notes: Notes, columns: Columns, contexts: dict[str, Task], at: Path | None, whole: bool
+) -> list[Query]:
+    """One query per task: the rows of `at` (all of them for every task, if they name none), or a grid."""
+    names = list(contexts) or [ONLY_TASK]
+    if at is None:
+        return _for_all(names, _grid(prior, notes))
+    table = read_table(at, columns.inputs, label=columns.task, need_label=False)
+    for note in table.notes:
+        talk.say(f"{at}: {note}")
+    nameless = np.array([label == "" for label in table.labels or ["?"] * len(table)], bool)
+    complete = table.present().all(1) & ~nameless
+    if not complete.all():
+        gaps = count(int((~complete).sum()), "row")
+        talk.warn(f"{gaps} of {at} without an input or its task: the predictions there are left blank.")
+    x = np.where(nameless[:, None] | ~table.present(), np.nan, table.numbers)
+    if table.labels is None:
+        return _for_all(names, x)
+    if whole and contexts:
+        raise TableError(
+            f"{str(at)!r} names tasks in column {columns.task!r}, but the table of known points has no such column: "
+            "which known points belong to which task? Add the column there, or remove it here."
+        )
+    members: dict[str, list[int]] = {}
+    for row, label in enumerate(table.labels):
+        members.setdefault(label, []).append(row)
+    return [Query(name, x[rows], np.array(rows)) for name, rows in members.items()]
+
+
+def _for_all(names: list[str], x: Float[np.ndarray, "q d"]) -> list[Query]:
+    return [Query(name, x, np.arange(len(x)) + at * len(x)) for at, name in enumerate(names)]
+
+
+def _grid(prior: Prior, notes: Notes) -> Float[np.ndarray, "q 1"]:
+    if prior.dim > 1:
+        raise CallError(f"This prior has {prior.dim} inputs: give the rows to predict with --at QUERY.csv.")
+    return line(prior, notes, GRID)
+
+
+def _answer(
+    prior: Prior, notes: Notes, columns: Columns, contexts: dict[str, Task], queries: list[Query], seed: int
+) -> tuple[pd.DataFrame, list[Predictive]]:
+    """The table of predictions, and the predictives of the tasks that a figure shows."""
+    nothing = Task(np.zeros((0, prior.dim)), np.zeros(0))
+    known = [contexts.get(query.task, nothing) for query in queries]
+    posteriors = prior.condition_many(TaskSet(known, allow_empty=True), seed)
+    complete = [np.isfinite(query.x).all(1) for query in queries]
+    answers, predictives = _in_blocks(posteriors, [query.x[rows] for query, rows in zip(queries, complete)])
+    frames = []
+    for query, context, rows, answer in zip(queries, known, complete, answers):
+        answer = answer.set_index(np.flatnonzero(rows)).reindex(range(len(rows)))
+        frame = pd.DataFrame({columns.task: query.task} | dict(zip(columns.inputs, query.x.T)))
+        outside = notes.extrapolates(query.x)
+        flags = pd.Series([None] * len(rows) if outside is None else outside, dtype=object)
+        frame = pd.concat([frame, answer], axis=1)
+        frames.append(frame.assign(extrapolates=flags.where(rows, None), known_points=len(context)))
+    # In the order of the rows that were asked for, whatever task they belong to.
+    order = np.argsort(np.concatenate([query.rows for query in queries]), kind="stable")
+    return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True), predictives
+
+
+def _in_blocks(posteriors: Posteriors, queries: list[np.ndarray]) -> tuple[list[pd.DataFrame], list[Predictive]]:
+    """Predictions at any number of points: only a block of them is ever held with all its components."""
+    step = min(_LONGEST, max(1, _BLOCK // len(queries)))
+    frames: list[list[pd.DataFrame]] = [[] for _ in queries]
+    shown: list[list[Predictive]] = [[] for _ in queries[:MOST_SHOWN]]
+    for start in range(0, max(1, *map(len, queries)), step):
+        block = posteriors.predict([query[start : start + step] for query in queries])
+        for pieces, predictive in zip(frames, block):
+            pieces.append(predictive.to_frame())
+        for kept, predictive in zip(shown, block):
+            kept.append(predictive)
+    return [pd.concat(pieces, ignore_index=True) for pieces in frames], [_joined(pieces) for pieces in shown]
+
+
+def _joined(pieces: list[Predictive]) -> Predictive:
+    scales = [piece.scales for piece in pieces if piece.scales is not None]
+    locs = np.concatenate([piece.locs for piece in pieces], axis=1)
+    return Predictive(locs, np.concatenate(scales, axis=1) if scales else None)
+
+
+def _tell_extrapolation(talk: Talk, frame: pd.DataFrame, notes: Notes) -> None:
+    if notes.domain is None:
+        talk.say("The file does not tell the range of training: the column 'extrapolates' is left blank.")
+        return
+    outside = int((frame["extrapolates"] == True).sum())  # noqa: E712 (None is neither)
+    if outside:
+        talk.warn(
+            f"{count(outside, 'prediction')} outside the range of training, flagged in the column 'extrapolates': "
+            "do not rely on them."
+        )
+
+
+def _csv(frame: pd.DataFrame) -> bytes:
+    return frame.to_csv(index=False, lineterminator="\n", float_format="%.8g").encode()
+
+
+def _check_parquet(out: Path | None) -> None:
+    if out is not None and out.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+        raise CallError("Parquet files need pyarrow: pip install 'scoreprior[parquet]', or write a .csv file.")
+
+
+def _encode(frame: pd.DataFrame, out: Path) -> bytes:
+    if out.suffix.lower() != ".parquet":
+        return _csv(frame)
+    buffer = BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()

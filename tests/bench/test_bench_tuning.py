@@ -1,0 +1,211 @@
+"""Selection by validation tasks: what it may read, what it remembers, what it chooses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import scoreprior as sp
+from scoreprior.bench import work
+from scoreprior.bench.budget import reduced
+from scoreprior.bench.cell import Cell
+from scoreprior.bench.plan import Plan
+from scoreprior.bench.runner import InlineRunner
+from scoreprior.bench.selected import load_selection, save_selection
+from scoreprior.bench.tuning import SEED, NothingToTuneError, Protocol, Study, tune
+from scoreprior.learners.naive import Ridge
+from scoreprior.space import Choice, Range
+
+BEST = 0.01
+
+
+class Interrupted(BaseException):
+    """As a kill: nobody catches it."""
+
+
+class Bowl:
+    """A validation error with its least value at a learning rate of BEST; fewer iterations, a larger error."""
+
+    def __init__(self, stop_after: int | None = None):
+        self.cells: list[Cell] = []
+        self.stop_after = stop_after
+
+    def __call__(self, cell: Cell) -> dict:
+        if self.stop_after is not None and len(self.cells) == self.stop_after:
+            raise Interrupted
+        self.cells.append(cell)
+        rate = cell.overrides.get("training.learning_rate", 1.0)
+        steps = cell.overrides.get("training.steps", 10_000)
+        if rate < 2e-4:
+            raise sp.DataError("too small")
+        value = math.log10(rate / BEST) ** 2 + 100 / steps
+        return {"summary": {"nll": value, "rmse": 1.0}, "tasks": {"nll": [value]}, "seconds": {"wall": 2.0}}
+
+
+def run(out, bowl: Bowl, trials: int, **protocol):
+    study = Study(out, "sinusoid", "np", trials, Protocol(**protocol))
+    try:
+        for _ in tune([study], InlineRunner(bowl)):
+            pass
+        return study.select()
+    finally:
+        study.close()
+
+
+@pytest.mark.parametrize("mode", ["random", "efficient"])
+def test_the_best_configuration_is_selected_and_used_by_the_next_run(tmp_path, mode):
+    bowl = Bowl()
+    selection = run(tmp_path, bowl, 12, mode=mode)
+    assert all((cell.part, cell.seed, cell.split) == ("valid", SEED, 0) for cell in bowl.cells)
+    assert len(selection.trials) == 12
+    assert selection.trials[0]["settings"] == {}  # the defaults
+    complete = [trial for trial in selection.trials if trial["state"] == "complete"]
+    assert selection.value == min(trial["value"] for trial in complete)
+    best = min(complete, key=lambda trial: abs(math.log10(trial["settings"].get("training.learning_rate", 1.0) / BEST)))
+    assert selection.settings == best["settings"]
+    assert selection.default_value == pytest.approx(4 + 100 / 10_000)
+    assert selection.seconds == 2.0 * (len(bowl.cells) - sum(trial["state"] == "failed" for trial in selection.trials))
+    save_selection(tmp_path, selection)
+    assert load_selection(tmp_path, "sinusoid", "np") == selection
+    (cell,) = Plan(["sinusoid"], ["np"], 1).cells(tmp_path)
+    assert (cell.overrides, cell.config_hash) == (selection.overrides, selection.config_hash)
+    (plain,) = Plan(["sinusoid"], ["np"], 1, tuned=False).cells(tmp_path)
+    assert plain.settings == "{}"
+    everything = Plan(["sinusoid"], ["np"], 1, paper_protocol=True).cells(tmp_path)
+    assert {each.settings for each in everything} == {
+        Cell.of("", "", 0, trial["settings"]).settings for trial in selection.trials
+    }
+
+
+def test_successive_halving_stops_what_looks_bad_early(tmp_path):
+    bowl = Bowl()
+    selection = run(tmp_path, bowl, 15, mode="efficient")
+    steps = [cell.overrides["training.steps"] for cell in bowl.cells if "training.steps" in cell.overrides]
+    assert set(steps) == {1111, 3333}  # ninth and third of 10000; the whole is the default
+    assert {trial["state"] for trial in selection.trials} == {"complete", "pruned", "failed"}
+    # Asynchronous halving by hand: on goes who is, so far, among the best third of those judged at the same point.
+    seen: dict[str, list[float]] = {"1": [], "3": []}
+    for number, trial in enumerate(each for each in selection.trials if each["state"] != "failed"):
+        last = list(trial["judged_at"])[-1]
+        for rung, values in seen.items():
+            if rung in trial["judged_at"]:
+                values.append(trial["judged_at"][rung])
+                goes_on = values[-1] <= sorted(values)[max(0, len(values) // 3 - 1)] or number == 0
+                assert goes_on == (int(last) > int(rung))
+        assert trial["state"] == ("complete" if last == "9" else "pruned")
+
+
+@pytest.mark.parametrize("mode", ["random", "efficient"])
+def test_tuning_continues_where_it_was_killed(tmp_path, mode):
+    whole = run(tmp_path / "whole", Bowl(), 8, mode=mode)
+    for stop_after in (0, 3, 4, 100):
+        bowl = Bowl(stop_after)
+        try:
+            selection = run(tmp_path / "parts", bowl, 8, mode=mode)
+        except Interrupted:
+            continue
+    settings = [[trial["settings"] for trial in each.trials] for each in (selection, whole)]
+    assert settings[0] == settings[1]
+    assert selection.value == whole.value
+    again = Bowl()
+    run(tmp_path / "parts", again, 8, mode=mode)
+    assert again.cells == []
+    run(tmp_path / "parts", again, 10, mode=mode)
+    assert len(again.cells) >= 2
+
+
+def test_a_torn_journal_is_repaired(tmp_path):
+    run(tmp_path, Bowl(), 3)
+    (journal,) = (tmp_path / "tuning").glob("*.journal")
+    journal.write_bytes(journal.read_bytes() + b'{"op_code":4,"wor')
+    assert len(run(tmp_path, Bowl(), 5).trials) == 5
+
+
+def test_protocols_do_not_mix(tmp_path):
+    run(tmp_path, Bowl(), 3)
+    other = Bowl()
+    run(tmp_path, other, 3, iterations=0.1)
+    assert [cell.overrides["training.steps"] for cell in other.cells] == [1000] * 3
+
+
+def test_random_configurations_come_from_the_whole_space(tmp_path):
+    bowl = Bowl()
+    run(tmp_path, bowl, 60)
+    space = sp.learner("np").space
+    found = {name: [cell.overrides[name] for cell in bowl.cells[1:]] for name in space}
+    for name, values in found.items():
+        dimension = space[name]
+        if isinstance(dimension, Choice):
+            assert set(values) == set(dimension.options)
+        else:
+            assert isinstance(dimension, Range)
+            share = np.log(np.array(values) / dimension.low) / np.log(dimension.high / dimension.low)
+            assert 0 <= share.min() < 0.15 < 0.85 < share.max() <= 1
+            assert abs(share.mean() - 0.5) < 4 / np.sqrt(12 * len(values))
+
+
+def test_methods_without_settings_have_nothing_to_tune(tmp_path):
+    with pytest.raises(NothingToTuneError, match="last-value has no settings"):
+        Study(tmp_path, "sinusoid", "last-value", 3, Protocol())
+
+
+class Untouchable:
+    """Test tasks that tell if anybody looks at them."""
+
+    def __getattribute__(self, name: str):
+        raise AssertionError(f"a test task was read: {name}")
+
+    def __len__(self) -> int:
+        raise AssertionError("the test tasks were counted")
+
+
+@pytest.fixture
+def guarded(monkeypatch):
+    small = sp.environment("sinusoid")
+    small = replace(small, meta_valid=small.meta_valid.take(range(3)), meta_test=Untouchable())
+    monkeypatch.setattr(work, "environment", lambda name, split: small)
+    work._environment.cache_clear()
+    monkeypatch.setattr(Ridge, "space", {"strengths": Choice(((1.0,), (10.0, 100.0)))}, raising=False)
+    yield small
+    work._environment.cache_clear()
+
+
+def test_tuning_never_reads_a_test_task(tmp_path, guarded):
+    study = Study(tmp_path, "sinusoid", "ridge", 3, Protocol())
+    states = [record["status"] for _, record in tune([study], InlineRunner(work.run_cell))]
+    assert states == ["done"] * 3
+    study.close()
+    # The guard itself works: a run on test tasks reads them.
+    record = next(iter(InlineRunner(work.run_cell).map([Cell.of("sinusoid", "ridge", 0, {})])))[1]
+    assert record["error"]["type"] == "AssertionError"
+
+
+def test_a_record_is_what_evaluate_says(monkeypatch):
+    whole = sp.environment("sinusoid")
+    small = replace(whole, meta_test=whole.meta_test.take(range(4)))
+    monkeypatch.setattr(work, "environment", lambda name, split: small)
+    work._environment.cache_clear()
+    record = work.run_cell(Cell.of("sinusoid", "ridge", 3, {"strengths": (1.0,)}))
+    work._environment.cache_clear()
+    frame = sp.evaluate(sp.learner("ridge", strengths=(1.0,)), small, 3)
+    expected = sp.summarise(frame).iloc[0].drop(["fit_seconds", "condition_seconds"])
+    assert record["summary"] == pytest.approx(expected.to_dict(), rel=1e-5)
+    assert record["tasks"]["rmse"] == pytest.approx(frame["rmse"].tolist(), rel=1e-4)
+    assert record["config"] == {"strengths": (1.0,)}
+    assert record["seconds"]["wall"] >= record["seconds"]["fit"] > 0
+    assert record["points"] is None
+    assert set(record["made"]) == {"revision", "versions", "machine", "date"}
+
+
+def test_only_iterations_are_cut():
+    cut = reduced("mars-gp-paper", {"training.learning_rate": 0.1}, 0.1)
+    assert cut == {"training.learning_rate": 0.1, "training.steps": 2000, "inference.steps": 1000}
+    assert reduced("maml", {}, 0.5) == {"training.steps": 3000}  # its inner steps are what it is
+    assert reduced("mars-bnn", {}, 0.001)["interpolator.epochs"] == 20
+    assert reduced("pacoh-nn", {"training.steps": 6000}, 0.5) == {"training.steps": 3000, "target_steps": 150}
+    assert reduced("ridge", {}, 0.5) == {}
+    with pytest.raises(ValueError, match="share"):
+        reduced("np", {}, 0.0)
