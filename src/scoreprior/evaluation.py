@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -39,6 +39,26 @@ def evaluate(
     Label the rows (`frame.assign(method=..., seed=...)`) and concatenate runs freely: nothing lives outside
     the columns.
     """
+    return tabulate(predict_unseen(method, environment, key, tasks=tasks, progress=progress), environment, tasks)
+
+
+def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pd.DataFrame:
+    """The rows that the Bayes-optimal predictive gets, for environments that know their true process."""
+    return tabulate(predict_by_oracle(environment, tasks=tasks), environment, tasks)
+
+
+class Predicted(NamedTuple):
+    """Unseen tasks, what was predicted of their targets, and the seconds that took."""
+
+    pairs: ContextTarget
+    predictives: Sequence[Predictive]
+    seconds: dict[str, float]
+
+
+def predict_unseen(
+    method: MetaLearner | Prior, environment: Environment, key: KeyLike, *, tasks: Part, progress: bool = False
+) -> Predicted:
+    """Fit a meta-learner, and predict the targets of unseen tasks from their contexts."""
     pairs = _pairs(environment, tasks)
     fit_key, condition_key = jax.random.split(as_key(key))
     started = perf_counter()
@@ -53,19 +73,29 @@ def evaluate(
     started = perf_counter()
     posteriors = prior.condition_many(pairs.context, condition_key)
     predictives = posteriors.predict([task.x for task in pairs.target])
-    seconds = {"fit_seconds": fit_seconds, "condition_seconds": perf_counter() - started}
-    return _frame(environment, tasks, pairs, predictives, seconds)
+    return Predicted(pairs, predictives, _seconds(fit_seconds, started))
 
 
-def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pd.DataFrame:
-    """The rows that the Bayes-optimal predictive gets, for environments that know their true process."""
+def predict_by_oracle(environment: Environment, *, tasks: Part) -> Predicted:
+    """The Bayes-optimal predictives of unseen tasks."""
     if environment.oracle is None:
         raise ValueError(f"The true process of {environment.name} is not known, so it has no oracle.")
     pairs = _pairs(environment, tasks)
     started = perf_counter()
     predictives = [environment.oracle(context, target.x) for context, target in zip(pairs.context, pairs.target)]
-    seconds = {"fit_seconds": np.nan, "condition_seconds": perf_counter() - started}
-    return _frame(environment, tasks, pairs, predictives, seconds)
+    return Predicted(pairs, predictives, _seconds(np.nan, started))
+
+
+def tabulate(predicted: Predicted, environment: Environment, part: Part) -> pd.DataFrame:
+    """The rows of `evaluate`."""
+    pairs, rows = predicted.pairs, []
+    for position, (context, target, predictive) in enumerate(zip(pairs.context, pairs.target, predicted.predictives)):
+        where = {"environment": environment.name, "split": environment.split, "part": part, "position": position}
+        sizes = {"task": target.name, "n_context": len(context), "n_target": len(target)}
+        # The PITs stay with their row: pooled calibration needs them, and they survive concatenation.
+        pits = np.full(len(target), np.nan) if predictive.is_point else metrics.pit(predictive, target.y)
+        rows.append(where | sizes | measure(predictive, target.y) | predicted.seconds | {"pit": pits})
+    return pd.DataFrame(rows)
 
 
 def measure(predictive: Predictive, y: Any) -> dict[str, float]:
@@ -130,23 +160,5 @@ def _pairs(environment: Environment, tasks: str) -> ContextTarget:
     return environment.meta_test if tasks == "test" else environment.meta_valid
 
 
-def _frame(
-    environment: Environment,
-    part: str,
-    pairs: ContextTarget,
-    predictives: Sequence[Predictive],
-    seconds: dict[str, float],
-) -> pd.DataFrame:
-    rows = []
-    for position, (context, target, predictive) in enumerate(zip(pairs.context, pairs.target, predictives)):
-        where = {
-            "environment": environment.name,
-            "split": environment.split,
-            "part": part,
-            "position": position,
-        }
-        sizes = {"task": target.name, "n_context": len(context), "n_target": len(target)}
-        # The PITs stay with their row: pooled calibration needs them, and they survive concatenation.
-        pits = np.full(len(target), np.nan) if predictive.is_point else metrics.pit(predictive, target.y)
-        rows.append(where | sizes | measure(predictive, target.y) | seconds | {"pit": pits})
-    return pd.DataFrame(rows)
+def _seconds(fit: float, started: float) -> dict[str, float]:
+    return {"fit_seconds": fit, "condition_seconds": perf_counter() - started}

@@ -13,7 +13,7 @@ from scoreprior.bench.campaign import Campaign
 from scoreprior.bench.cell import ORACLE, Cell
 from scoreprior.bench.runner import InlineRunner
 from scoreprior.bench.work import _per_task, rounded
-from scoreprior.evaluation import _frame, summarise
+from scoreprior.evaluation import Predicted, summarise, tabulate
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import ContextTarget, Task, TaskSet
 
@@ -41,7 +41,7 @@ def work(errors: Mapping[str, float], cell: Cell) -> dict[str, Any]:
     scale = {"maml": None, "last-value": 3 * error}.get(cell.method, error)
     predictives = [Predictive(task.y + error * noise.normal(size=POINTS), scale) for task in tasks]
     seconds = {"fit_seconds": 1.0, "condition_seconds": 0.5}
-    frame = _frame(_Where(cell.environment), "test", pairs, predictives, seconds)  # type: ignore[arg-type]
+    frame = tabulate(Predicted(pairs, predictives, seconds), _Where(cell.environment), "test")  # type: ignore[arg-type]
     observed, mean = np.concatenate([task.y for task in tasks]), np.concatenate([each.mean for each in predictives])
     columns = {"observed": observed, "mean": mean, "low": mean - 1.64 * error, "high": mean + 1.64 * error}
     return {

@@ -1,6 +1,7 @@
 """Cells of a few milliseconds: `python short_cells.py OUT WORKERS LIMIT LOG RUN METHOD*NUMBER ...`
 
-With "then" at the end, the cells of another split follow, by the same workers. The name of a method says what its cells do. Every start of a cell is noted in LOG, with the RUN it belongs to.
+The name of a method says what its cells do. Every start of a cell is noted in LOG, with the RUN it belongs to.
+With "then" at the end, the cells of another split follow, done by the same workers.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
 from dataclasses import is_dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -18,15 +17,13 @@ import jax
 import numpy as np
 import pandas as pd
 
-from scoreprior._types import as_key
 from scoreprior.bench.budget import flat
 from scoreprior.bench.cell import ORACLE, Cell
 from scoreprior.bench.counts import encode
 from scoreprior.environments import Environment, environment
-from scoreprior.evaluation import _frame, _pairs, summarise
+from scoreprior.evaluation import Predicted, predict_by_oracle, predict_unseen, summarise, tabulate
 from scoreprior.learners import learner
 from scoreprior.predictive import Predictive
-from scoreprior.tasks import ContextTarget
 
 POINTS = 200
 """Predictions of a method on an environment that are kept for a plot."""
@@ -46,9 +43,8 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         # Whoever selects by this cell cannot have seen a test task, not even by mistake.
         env = replace(env, meta_test=None)  # type: ignore[arg-type]
     wall, cpu = time.perf_counter(), time.process_time()
-    pairs = _pairs(env, cell.part)
-    predictives, config, seconds = _predictives(cell, env, pairs)
-    frame = _frame(env, cell.part, pairs, predictives, seconds)
+    predicted, config = _predict(cell, env)
+    frame, seconds = tabulate(predicted, env, cell.part), predicted.seconds
     spent = {
         "fit": seconds["fit_seconds"],
         "condition": seconds["condition_seconds"],
@@ -61,28 +57,17 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "seconds": rounded(spent, 4) | {"compiled_before": not cold},
         "config": config,
         "made": made | {"date": datetime.now(UTC).isoformat(timespec="seconds")},
-        "points": _points(pairs, predictives) if cell.seed == 0 and cell.part == "test" else None,
+        "points": _points(predicted) if cell.seed == 0 and cell.part == "test" else None,
     }
 
 
-def _predictives(
-    cell: Cell, env: Environment, pairs: ContextTarget
-) -> tuple[list[Predictive], dict[str, Any], dict[str, float]]:
-    """As `evaluate` and `evaluate_oracle` do, which keep the metrics only."""
-    started = time.perf_counter()
+def _predict(cell: Cell, env: Environment) -> tuple[Predicted, dict[str, Any]]:
+    """The predictions, and every setting of the method that made them."""
     if cell.method == ORACLE:
-        if env.oracle is None:
-            raise ValueError(f"The true process of {env.name} is not known, so it has no oracle.")
-        found = [env.oracle(context, target.x) for context, target in zip(pairs.context, pairs.target)]
-        return found, {}, {"fit_seconds": np.nan, "condition_seconds": time.perf_counter() - started}
+        return predict_by_oracle(env, tasks=cell.part), {}
     method = learner(cell.method, **cell.overrides)
-    fit_key, condition_key = jax.random.split(as_key(cell.seed))
-    training = env.selection_train if cell.part == "valid" else env.meta_train
-    prior = jax.block_until_ready(method.fit(training, fit_key, progress=False))
-    fitted = time.perf_counter()
-    found = prior.condition_many(pairs.context, condition_key).predict([task.x for task in pairs.target])
     config: dict[str, Any] = {name: _told(value) for name, value in flat(method)} if is_dataclass(method) else {}
-    return found, config, {"fit_seconds": fitted - started, "condition_seconds": time.perf_counter() - fitted}
+    return predict_unseen(method, env, cell.seed, tasks=cell.part), config
 
 
 def _per_task(frame: pd.DataFrame) -> dict[str, Any]:
@@ -96,8 +81,9 @@ def _per_task(frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _points(pairs: ContextTarget, predictives: Sequence[Predictive]) -> dict[str, Any]:
+def _points(predicted: Predicted) -> dict[str, Any]:
     """Observed values, means and 90% intervals of POINTS points, spread evenly over all tasks' points."""
+    pairs, predictives, _ = predicted
     total = int(pairs.target.sizes.sum())
     chosen = np.linspace(0, total - 1, min(POINTS, total)).astype(int)
     columns: dict[str, list[float]] = {name: [] for name in ("observed", "mean", "low", "high")}
