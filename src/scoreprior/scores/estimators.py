@@ -22,7 +22,7 @@ _REGISTRY: dict[str, Estimator] = {
     "landweber": KernelEstimator(Landweber(2e-2), "rbf", curl_free=True),
     "spectral-cutoff": KernelEstimator(SpectralCutoff(strength=1e-2), "rbf", curl_free=True),
     "ssge": ssge(),
-    "stein": KernelEstimator(Tikhonov(4e-3), "rbf", curl_free=False),
+    "stein": KernelEstimator(Tikhonov(5.6e-3), "rbf", curl_free=False),
     "gaussian": Gaussian(),
     "shrunk-gaussian": ShrunkGaussian(),
 }
