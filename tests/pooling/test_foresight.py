@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 
 import scoreprior as sp
 from scoreprior import metrics
-from scoreprior.pooling import PoolingConfig, learn_process
+from scoreprior.pooling import PoolingConfig, _foresight, learn_process
 from scoreprior.pooling._foresight import _predict, _student_t, leave_one_out
 from scoreprior.pooling._model import Pool, find_centres, pieces, start, tail_widths
 
@@ -99,6 +99,22 @@ def test_learned_tails_predict_better_where_noise_is_heavy_and_no_worse_where_it
     # Where nothing speaks for more than ten degrees of freedom they stay; those cost 0.009 nat per normal point
     # (the Kullback-Leibler divergence at equal scale, by quadrature).
     assert gains["normal"].mean() > -0.009 - 3 * standard_errors["normal"]
+
+
+@pytest.mark.slow
+@pytest.mark.data("physionet")
+def test_patients_of_whom_nothing_is_known_are_foreseen_too(monkeypatch):
+    """Coma scales hardly change within a patient: a model of later given earlier points says little about the first."""
+    environment = sp.environment("physionet-gcs")
+    unseen = list(environment.meta_valid.target)
+    nll = []
+    for contexts in (_foresight._CONTEXTS, {0.25: 1.0, 0.5: 1.0, 0.75: 1.0}):
+        monkeypatch.setattr(_foresight, "_CONTEXTS", contexts)
+        jax.clear_caches()  # the contexts are constants of the compiled loss
+        prior = sp.learner("hierarchical-gp").fit(environment.selection_train, 0).condition([], [], 1)
+        nll.append(np.array([metrics.nll(prior.predict(task.x), task.y) for task in unseen]))
+    gain = nll[1] - nll[0]
+    assert gain.mean() > 3 * gain.std() / np.sqrt(len(gain))
 
 
 @pytest.mark.slow

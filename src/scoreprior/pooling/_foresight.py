@@ -1,7 +1,7 @@
 """Tune the pooled model to foresee: each task's later points from its earlier ones, given the OTHER tasks.
 
 The evidence rewards a model of all points at once; where the model is wrong (a bounded scale, sudden jumps) that is
-not the model that predicts best. Here the loss is the one that counts: a task's first points are its context,
+not the model that predicts best. Here the loss is the one that counts: a task's first points, or none, are its context,
 the rest are predicted one by one with a Student-t of the Gaussian process's mean and width, and what is known
 of the shared mean comes from the other tasks alone, as it will for a new one. Rows are taken in the order given, so
 with tasks in order of time this is forecasting.
@@ -20,8 +20,8 @@ from scoreprior._linalg import cholesky, mask_gram, solve_cholesky, solve_lower
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, pieces
 
-_SHARES = (0.25, 0.5, 0.75)
-"""Of a task's points that are context."""
+_CONTEXTS = {0.0: 0.3, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0}
+"""Shares of a task's points that are context, and their weights: without a context, too, the spread must be honest."""
 _TAILS = {"tails": np.log(9.0)}
 """Where their climb starts: a Student-t of ten degrees of freedom."""
 _WEIGHT = 5.0
@@ -51,14 +51,16 @@ def _loss(parameters: Parameters, start: Parameters, pool: Pool, config: Pooling
 
     def one(mean: Array, covariance: Array, y: Array, mask: Array, share: Array) -> Float[Array, ""]:
         size = jnp.sum(mask)
-        seen = mask & (jnp.arange(len(mask)) < jnp.clip(jnp.round(share * size), 1, size - 1))
+        least = jnp.where(share > 0, 1, 0)
+        seen = mask & (jnp.arange(len(mask)) < jnp.clip(jnp.round(share * size), least, size - 1))
         later = mask & ~seen
         log_prob = _student_t(*_predict(mean, covariance, y, seen), y, df)
         return -jnp.sum(jnp.where(later, log_prob, 0.0)) / jnp.maximum(jnp.sum(later), 1)
 
     over_tasks = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
-    losses = jax.vmap(lambda share: over_tasks(mean, covariance, tasks.y, tasks.mask, share))(jnp.asarray(_SHARES))
-    return _WEIGHT * jnp.sum(losses) / len(_SHARES) + _strain(parameters, start)
+    shares, weights = (jnp.asarray(list(each)) for each in (_CONTEXTS, _CONTEXTS.values()))
+    losses = jax.vmap(lambda share: over_tasks(mean, covariance, tasks.y, tasks.mask, share))(shares)
+    return _WEIGHT * jnp.sum(weights @ losses) / jnp.sum(weights) + _strain(parameters, start)
 
 
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss))
