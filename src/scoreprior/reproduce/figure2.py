@@ -28,7 +28,7 @@ from scoreprior.scores.ssge import ABLATION_BANDWIDTH, ssge
 COUNT, GRID = 10, np.linspace(-4, 4, 161)
 INPUTS = np.linspace(-5, 5, 201)
 NETWORKS = {"with": SMALL, "without": replace(SMALL, normalisation="none")}
-TRAINING = TrainingConfig(steps=2000, learning_rate=3e-3, chunk=100_000)
+TRAINING = NetworkEstimator().training  # as in the tables
 
 
 def run(settings: Settings) -> Report:

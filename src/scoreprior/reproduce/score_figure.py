@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def draw(results: dict[str, Any], kind: str, title: str) -> Figure:
     """The paper's figure, ours on one set, and the mean over sets with its standard error."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     names = [name for name in results if name != "zero"]
     at = np.arange(len(names))[::-1]
@@ -30,6 +31,9 @@ def draw(results: dict[str, Any], kind: str, title: str) -> Figure:
         ax.errorbar(mean, at, xerr=error, fmt="o", color=BLACK, markersize=4, linewidth=1.2, label="ours, mean of sets")
         if kind == "rmse":
             ax.set_xscale("log")
+            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.xaxis.set_minor_formatter(NullFormatter())
             ax.axvline(
                 results["zero"][problem]["many"][kind]["mean"],
                 color=GREY,
