@@ -26,6 +26,7 @@ MARS = {
 SHORT = TrainingConfig(steps=20, chunk=20)
 BASE = PoolingConfig(evaluations=20, foresight=5, waves=0)
 QUICK: dict[str, dict] = {
+    "pooled-gp": {"pooling.evaluations": 20, "pooling.foresight": 0, "pooling.either": False},
     "hierarchical-gp": {"pooling.evaluations": 20, "pooling.foresight": 0, "pooling.waves": 0},
     "mars-gp": {**MARS, "settle": 20, "base": BASE},
     "mars-bnn": {**MARS, "settle": 20, "base": BASE},

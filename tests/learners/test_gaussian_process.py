@@ -100,6 +100,9 @@ def test_draws_have_the_posterior_mean_and_covariance():
     assert (np.abs(np.cov(draws.T) - covariance) < 4 * spread + 1e-4).all()
 
 
+LIKELIEST = {"pooling.foresight": 0}  # hyper-parameters at their maximum likelihood, as these tests are about it
+
+
 def matern_tasks(n: int, m: int, seed: int) -> sp.TaskSet:
     """Tasks from a GP with mean 3 + 2x, std 1.5, lengthscale 0.8 and noise 0.3."""
     rng = np.random.default_rng(seed)
@@ -114,7 +117,7 @@ def matern_tasks(n: int, m: int, seed: int) -> sp.TaskSet:
 
 def test_pooled_gp_recovers_the_parameters_that_made_the_tasks():
     tasks = matern_tasks(40, 15, 0)
-    prior = PooledGP().fit(tasks, 0)
+    prior = sp.learner("pooled-gp", **LIKELIEST).fit(tasks, 0)
     scaler, process = prior.standardizer, prior.process
     smooth = process.kernel.parts[0]
     # 600 points: log-parameters have standard errors of a few per cent; allow four of them.
@@ -127,7 +130,7 @@ def test_pooled_gp_recovers_the_parameters_that_made_the_tasks():
 
 
 def test_pooled_gp_is_nearly_as_good_as_the_process_that_made_the_tasks():
-    prior = PooledGP().fit(matern_tasks(40, 15, 0), 0)
+    prior = sp.learner("pooled-gp", **LIKELIEST).fit(matern_tasks(40, 15, 0), 0)
     test = matern_tasks(60, 40, 1).context_target(6)
     ours, truth = [], []
     predictives = prior.condition_many(test.context, 0).predict([task.x for task in test.target])
@@ -142,6 +145,7 @@ def test_pooled_gp_is_nearly_as_good_as_the_process_that_made_the_tasks():
     assert gap.mean() < 0.05 + 2 * gap.std() / np.sqrt(len(gap))
 
 
+@pytest.mark.slow
 def test_hierarchical_gp_learns_a_shared_curve_that_the_pooled_gp_cannot():
     env = sp.environment("sinusoid")
     test = env.meta_test.take(range(30))
@@ -184,11 +188,12 @@ def test_vanilla_gp_finds_the_marginal_likelihood_of_scikit_learn():
     np.testing.assert_allclose(ours.std, std * scaler.y_std, rtol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [0.5, 2.5])
 def test_the_pooled_process_is_as_rough_as_the_tasks(order: float):
     rng = np.random.default_rng(0)
     xs = [np.sort(rng.uniform(-3, 3, (12, 1)), axis=0) for _ in range(20)]
     kernel = sk.Matern(length_scale=1.0, nu=order)
     ys = [rng.multivariate_normal(np.zeros(12), kernel(x) + 1e-4 * np.eye(12)) for x in xs]
-    prior = sp.learner("pooled-gp").fit(sp.TaskSet.from_arrays(xs, ys), 0)
+    prior = sp.learner("pooled-gp", **LIKELIEST).fit(sp.TaskSet.from_arrays(xs, ys), 0)
     assert prior.process.kernel.parts[0].order == order

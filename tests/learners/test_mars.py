@@ -22,6 +22,7 @@ from scoreprior.learners.mars_prior import _smooth
 from scoreprior.pooling import PoolingConfig
 from scoreprior.process import GaussianProcess
 from scoreprior.scores.anchored import AnchoredScore
+from scoreprior.scores.gaussian import ShrunkGaussian
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.serialization import describe
 from scoreprior.tasks import bucket
@@ -264,8 +265,12 @@ def test_particles_are_joint_functions(anchor_only):
 
 
 def test_configurations_that_cannot_work_are_refused():
-    with pytest.raises(ValueError, match="needs a network"):
+    with pytest.raises(ValueError, match="needs a noise_std"):
         sp.MARS(base=None)
+    with pytest.raises(ValueError, match="a network or an estimator"):
+        sp.MARS(base=None, network=None, noise_std=0.1, settle=0)
+    with pytest.raises(ValueError, match="no network to train"):
+        sp.MARS(estimator=ShrunkGaussian())
     with pytest.raises(ValueError, match="denoising"):
         sp.MARS(objective="exact")
 
