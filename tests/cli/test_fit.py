@@ -259,7 +259,7 @@ def test_quick_makes_methods_cheaper():
     assert choose("mars-gp", True).network is None
     assert choose("mars-gp", False) == sp.learner("mars-gp")
     assert choose("maml", True).training.steps == sp.learner("maml").training.steps // 10
-    assert choose("pooled-gp", True).pooling.foresight == 0
+    assert 0 < choose("pooled-gp", True).pooling.foresight < sp.learner("pooled-gp").pooling.foresight
     assert choose("pooled-gp", True).pooling.most_tasks < sp.learner("pooled-gp").pooling.most_tasks
     assert choose("mars-ssge", True).settle == 0  # without particles that start at the process
     for name in sp.methods():

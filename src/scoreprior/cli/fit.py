@@ -102,9 +102,8 @@ def choose(method: str, quick: bool) -> MetaLearner:
         base = {f"base.{name}": value for name, value in _QUICK_POOL.items()}
         return learner(method, **_QUICK_MARS, settle=min(_QUICK_SETTLE, chosen.settle), **base)
     if hasattr(chosen, "pooling"):
-        # A choice of one kernel compiles twice, and foresight once more: the rival of a quick look is plain.
-        plain = {"foresight": 0, "either": False} if chosen.pooling.either else {}
-        pool = _QUICK_POOL | plain
+        # The sum of two kernels compiles once, a choice of one twice. Foresight stays: without it the rival is weak.
+        pool = _QUICK_POOL | {"either": False}
         return learner(method, **{f"pooling.{name}": value for name, value in pool.items()})
     steps = {f"{part}.steps": getattr(getattr(chosen, part, None), "steps", 0) for part in ("training", "inference")}
     return learner(method, **{name: number // 10 for name, number in steps.items() if number >= 1000})
