@@ -28,7 +28,8 @@ def test_version_and_wrong_calls():
 
 
 COMMANDS = (("fit",), ("predict",), ("inspect",), ("check",), ("demo",), ("methods",))
-COMMANDS += (("data", "list"), ("data", "fetch"), ("data", "path"))
+COMMANDS += (("data", "list"), ("data", "fetch"), ("data", "path"), ("reproduce",))
+COMMANDS += (("bench", "run"), ("bench", "tune"), ("bench", "report"))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

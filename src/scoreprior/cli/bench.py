@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from scoreprior.cli._console import CallError, Debug, Json, Quiet, Talk, talking
+from scoreprior.cli._console import CallError, Debug, Json, NoSeed, Quiet, Talk, talking
 
 bench_app = typer.Typer(help="Every method on every environment: run, tune, report.", no_args_is_help=True)
 
@@ -41,6 +41,7 @@ def run_command(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed.")] = False,
     limit: Limit = None,
     out: Out = _RESULTS,
+    seed: NoSeed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -99,6 +100,7 @@ def tune_command(
     workers: Workers = 1,
     limit: Limit = None,
     out: Out = _RESULTS,
+    seed: NoSeed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -147,6 +149,7 @@ def report_command(
     into: Annotated[
         Path | None, typer.Option(dir_okay=False, exists=True, help="Markdown page whose tables to fill in.")
     ] = None,
+    seed: NoSeed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
