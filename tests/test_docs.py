@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import runpy
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -161,9 +160,6 @@ def test_the_example_with_a_table_runs(monkeypatch, capsys):
     assert "TaskSet(n=15" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(
-    shutil.which("mkdocs", path=str(Path(sys.executable).parent)) is None, reason="needs the extra [docs]"
-)
 def test_the_site_builds_without_warnings(tmp_path):
     # Not --quiet: what is not logged is not counted, and warnings would pass.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
