@@ -44,7 +44,8 @@ def test_the_time_left_goes_by_like_cells(tmp_path):
 
 def test_one_call_runs_and_reports(tmp_path):
     options = {"seeds": 1, "workers": 0, "environments": ["sinusoid"], "methods": ["last-value"]}
-    paths, findings = reproduce_tables("quick", tmp_path, **options)
+    paths, findings, failed = reproduce_tables("quick", tmp_path, **options)
+    assert failed == 0
     assert {path.name for path in paths} == {"report.md", "report.tex", "report.html"}
     assert findings[0].startswith("MARS has not been run")
     assert "| last-value | not run | not run | not run | not run | not run | **1.128** |" in paths[0].read_text()

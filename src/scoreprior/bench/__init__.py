@@ -9,12 +9,22 @@ records -> report                   report/, catalogue.py and the paper's figure
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from scoreprior.bench.campaign import Campaign
 from scoreprior.bench.cell import ORACLE, Budget, Cell
-from scoreprior.bench.runner import InlineRunner, ProcessRunner, Runner, runner_for
+from scoreprior.bench.runner import InlineRunner, ProcessRunner, Record, Runner, runner_for
+
+
+class Tables(NamedTuple):
+    """The report's files, what it finds, and how many cells have no result that should have one."""
+
+    files: list[Path]
+    findings: list[str]
+    failed: int
 
 
 def reproduce_tables(
@@ -26,12 +36,12 @@ def reproduce_tables(
     environments: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     progress: bool = False,
-) -> tuple[list[Path], list[str]]:
-    """Run what has no record yet, then write the report: paths of its files, and what it finds.
+) -> Tables:
+    """Run what has no record yet, then write the report.
 
     Args:
         budget: "full", or "quick" for a twentieth of the iterations.
-        environments: by default those of the tables whose data are at hand.
+        environments: by default those of the tables whose data are at hand; a warning and a finding name the others.
         methods: by default all, and the oracle.
         workers: processes, each on one core; 0 computes in this one.
     """
@@ -44,13 +54,30 @@ def reproduce_tables(
     from scoreprior.bench.work import run_cell
 
     place = Path(out)
+    notes = []
     if environments is None:
-        environments = [name for name in (*ENVIRONMENTS, "berkeley-full") if is_at_hand(name)]
+        wanted = (*ENVIRONMENTS, "berkeley-full")
+        environments = [name for name in wanted if is_at_hand(name)]
+        absent = [name for name in wanted if name not in environments]
+        if absent:
+            notes.append(
+                f"Left out, since their data are not on this machine: {', '.join(absent)}. "
+                "`scoreprior data list` says what is missing, `scoreprior data fetch` gets it."
+            )
+            warnings.warn(notes[0], stacklevel=2)  # now, not after hours
     plan = Plan(environments, methods or [*learners.methods(), ORACLE], seeds, budget=budget)
     with Campaign(place, plan.cells(place)) as campaign, watch(campaign, workers, progress) as saw:
+        records = [record for _, record in campaign.done]
         for cell, record in campaign.run(runner_for(run_cell, workers)):
             saw(cell, record)
-    return write_report(place, budget=budget)
+            records.append(record)
+    files, found = write_report(place, budget=budget)
+    return Tables(files, [*found, *notes], sum(map(_should_have_worked, records)))
 
 
-__all__ = ["Campaign", "Cell", "InlineRunner", "ProcessRunner", "Runner", "reproduce_tables", "runner_for"]
+def _should_have_worked(record: Record) -> bool:
+    # A TaskError is an answer: the method does not apply to such tasks.
+    return record["status"] == "failed" and record["error"]["type"] != "TaskError"
+
+
+__all__ = ["Campaign", "Cell", "InlineRunner", "ProcessRunner", "Runner", "Tables", "reproduce_tables", "runner_for"]

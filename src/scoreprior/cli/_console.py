@@ -1,6 +1,6 @@
 """How commands talk: results on stdout, everything else on stderr; errors in a sentence or two, with an exit code.
 
-0: fine. 1: the work failed. 2: the call was wrong.
+0: fine. 1: the work failed. 2: the call was wrong. 130: stopped by Ctrl-C, where the same command continues.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ TaskName = Annotated[str | None, typer.Option("--task", help="Task column, if no
 InputNames = Annotated[str | None, typer.Option("--inputs", help="Input columns, if not named as in training.")]
 TargetName = Annotated[str | None, typer.Option("--target", help="Target column, if not named as in training.")]
 
+INTERRUPTED = 130
 FIGURES = ("png", "pdf", "svg")
 
 

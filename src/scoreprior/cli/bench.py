@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from scoreprior.cli._console import CallError, Debug, Json, NoSeed, Quiet, Talk, talking
+from scoreprior.cli._console import INTERRUPTED, CallError, Debug, Json, NoSeed, Quiet, Talk, talking
 
 bench_app = typer.Typer(help="Every method on every environment: run, tune, report.", no_args_is_help=True)
 
@@ -21,7 +21,6 @@ Workers = Annotated[int, typer.Option(min=0, help="Processes, each on one core; 
 Limit = Annotated[float | None, typer.Option(min=1.0, help="Give a cell up after so many seconds.")]
 Split = Annotated[int, typer.Option(min=0, help="Data split; 0 is the canonical one.")]
 _RESULTS = Path("results/bench")
-_INTERRUPTED = 130
 
 
 @bench_app.command("run")
@@ -80,7 +79,7 @@ def run_command(
                         failed += record["status"] == "failed"
             except KeyboardInterrupt:
                 talk.say(f"Stopped: {final.headline()}. The same command continues.")
-                raise typer.Exit(_INTERRUPTED) from None
+                raise typer.Exit(INTERRUPTED) from None
         cells = len(campaign.done) + len(campaign.todo)
         talk.result({"cells": cells, "computed": len(campaign.todo), "failed": failed, "out": out}, final.table())
         if failed:
@@ -133,7 +132,7 @@ def tune_command(
                     talk.say(f"{where}: {len(study.counted)} of {trials} trials; the last: {outcome(record)}")
             except KeyboardInterrupt:
                 talk.say("Stopped. The same command continues.")
-                raise typer.Exit(_INTERRUPTED) from None
+                raise typer.Exit(INTERRUPTED) from None
             selections = [study.select() for study in studies]
         _tell_selections(talk, selections, [save_selection(out, each) for each in selections])
 

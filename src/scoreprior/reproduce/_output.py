@@ -1,4 +1,4 @@
-"""What an experiment returns, and how it is written: each file whole or not at all."""
+"""What an experiment returns, how it is written, each file whole or not at all, and how it is found again."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Budget = Literal["quick", "full"]
+_FIGURES = ("png", "svg")
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,38 @@ def save(report: Report, name: str, settings: Settings) -> list[Path]:
     settings.out.mkdir(parents=True, exist_ok=True)
     record = {
         "experiment": name,
-        "command": f"scoreprior reproduce {name} --seeds {settings.seeds} --budget {settings.budget}"
-        f" --seed {settings.seed}",
+        "command": _command(name, settings),
         "seconds": round(time.perf_counter() - settings.started, 1),
         "findings": report.findings,
         **report.numbers,
     }
     contents = {"json": (json.dumps(_plain(record), indent=1) + "\n").encode()}
     if report.figure is not None:
-        contents |= {kind: _drawn(report.figure, kind) for kind in ("png", "svg")}
-    paths = [settings.out / f"{name}.{kind}" for kind in contents]
-    for path, data in zip(paths, contents.values()):
-        replace_file(path, data)
-    return paths
+        contents |= {kind: _drawn(report.figure, kind) for kind in _FIGURES}
+    paths = {kind: settings.out / f"{name}.{kind}" for kind in contents}
+    # The record goes first and comes last: where there is one, the figures beside it are of the same run.
+    paths["json"].unlink(missing_ok=True)
+    for kind in reversed(contents):
+        replace_file(paths[kind], contents[kind])
+    return list(paths.values())
+
+
+def kept(name: str, settings: Settings) -> Report | None:
+    """What an earlier run with the same settings left: its record, findings and files. None unless all is there."""
+    paths = [settings.out / f"{name}.{kind}" for kind in ("json", *_FIGURES)]
+    record = read_record(paths[0])
+    if record.get("command") != _command(name, settings) or not all(path.is_file() for path in paths):
+        return None
+    return Report(record, findings=record["findings"], files=paths)
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; empty if there is no file, or none that can be read as one."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
@@ -88,6 +108,11 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> 
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def _command(name: str, settings: Settings) -> str:
+    """What gives these files; it names all that decides what is in them."""
+    return f"scoreprior reproduce {name} --seeds {settings.seeds} --budget {settings.budget} --seed {settings.seed}"
 
 
 def _drawn(figure: Figure, kind: str) -> bytes:

@@ -18,7 +18,7 @@ import numpy as np
 from scoreprior._files import replace_file
 from scoreprior._progress import track
 from scoreprior.reproduce._measure import Errors, measure, measure_network, standard_error, zero_score_error
-from scoreprior.reproduce._output import Report, Settings, table
+from scoreprior.reproduce._output import Report, Settings, read_record, table
 from scoreprior.reproduce.marginals import MARGINALS, Marginal, Sets, draw_sets
 from scoreprior.reproduce.paper_scores import paper
 from scoreprior.reproduce.score_figure import draw
@@ -108,10 +108,9 @@ def measured(settings: Settings) -> dict[str, Any]:
     }
     protocol = json.loads(json.dumps(protocol))
     numbers = {**protocol, "results": {}}
-    if path.exists():
-        earlier = json.loads(path.read_text())
-        if all(earlier.get(name) == value for name, value in protocol.items()):
-            numbers = earlier
+    earlier = read_record(path)
+    if all(earlier.get(name) == value for name, value in protocol.items()):
+        numbers = earlier
     settings.out.mkdir(parents=True, exist_ok=True)
     with track(len(MARGINALS), "Measuring", settings.progress) as advance:
         for problem, marginal in MARGINALS.items():
