@@ -21,6 +21,7 @@ _FACTORS: dict[str, tuple[float, ...]] = {
 }
 _SHARES = (0.5, 0.25, 0.75)
 _SPLITS = 20
+_MOST_POINTS = 40
 
 
 def learn_hyper(
@@ -45,17 +46,24 @@ def learn_hyper(
 
 
 def predictive_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray) -> Float[np.ndarray, " s"]:
-    """Mean negative log density of the later points of tasks given the earlier ones, one figure for each of 20 splits.
+    """Mean negative log density of the later points of tasks given the earlier ones, one figure for each split.
 
-    A task's first half, quarter or three quarters (in the order of its rows) is the context. The number of splits is
-    always the same and fills whole chunks: what is compiled here is what conditioning on many tasks will use.
+    A task's first half, quarter or three quarters (in the order of its rows) is the context; long tasks are thinned,
+    since inference with hundreds of points would cost more than all the rest. Up to 20 splits, which fill whole chunks
+    by repeating: what is compiled here is what conditioning on many tasks will use.
     """
-    pairs = [(task, share) for share in _SHARES for task in tasks if len(task) >= 2]
+    pairs = [(_thin(task), share) for share in _SHARES for task in tasks if len(task) >= 2]
     if not pairs:
         raise ValueError("No meta-training task has two points: nothing can be predicted from its own context.")
-    contexts, targets = zip(*(_split(*pairs[i % len(pairs)]) for i in range(_SPLITS)))
+    chunk = prior.chunk or 1
+    count = min(_SPLITS, -(-len(pairs) // chunk) * chunk)
+    contexts, targets = zip(*(_split(*pairs[i % len(pairs)]) for i in range(count)))
     predictives = prior.condition_many(TaskSet(contexts), key).predict([task.x for task in targets])
     return np.array([-np.mean(predictive.log_prob(task.y)) for predictive, task in zip(predictives, targets)])
+
+
+def _thin(task: Task) -> Task:
+    return task.take(np.unique(np.linspace(0, len(task) - 1, min(len(task), _MOST_POINTS)).round().astype(int)))
 
 
 def _split(task: Task, share: float) -> tuple[Task, Task]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -24,10 +25,7 @@ def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) 
     """Fit the pooled process to standardised tasks: MAP under weak log-normal hyper-priors."""
     start_key, subset_key = jax.random.split(key)
     centres = find_centres(tasks, config.centres)
-    subset = tasks
-    if len(tasks.x) > config.most_tasks:
-        chosen = jax.random.choice(subset_key, len(tasks.x), (config.most_tasks,), replace=False)
-        subset = jax.tree.map(lambda leaf: leaf[chosen], tasks)
+    subset = _subset(tasks, config, subset_key)
     # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
     with jax.enable_x64(True):
         pool = Pool(subset, centres)
@@ -43,6 +41,19 @@ def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) 
         process = new_task_process(parameters, Pool(tasks, centres), config)
         process = eqx.tree_at(lambda p: p.tails, process, tail_widths(parameters))
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), process)
+
+
+def _subset(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> PaddedTasks:
+    """At most so many tasks, and of each at most so many points, in their order."""
+    if len(tasks.x) > config.most_tasks:
+        chosen = jax.random.choice(key, len(tasks.x), (config.most_tasks,), replace=False)
+        tasks = PaddedTasks(*(leaf[chosen] for leaf in tasks))
+    if tasks.x.shape[1] > config.most_points:
+        # Random points, not every so manieth: some are neighbours, which tell noise from roughness.
+        lots = jnp.where(tasks.mask, jax.random.uniform(key, tasks.mask.shape), 2.0)
+        kept = jnp.sort(jnp.argsort(lots, axis=1)[:, : config.most_points], axis=1)
+        tasks = PaddedTasks(*(jax.vmap(lambda row, chosen: row[chosen])(leaf, kept) for leaf in tasks))
+    return tasks
 
 
 __all__ = ["PoolingConfig", "learn_process"]

@@ -52,6 +52,7 @@ class PoolingConfig:
         foresight: most evaluations of a second climb that tunes the process, and the tails of its predictive, to
             predict the later points of every task from its earlier ones; 0 leaves the type-II fit.
         most_tasks: with more tasks than this, hyper-parameters are fitted to a random subset of this size.
+        most_points: and with more points in a task, to as many of them. The shared mean is that of all points.
     """
 
     deviation: tuple[Part, ...] = ("linear", "rough", "smooth")
@@ -63,6 +64,7 @@ class PoolingConfig:
     evaluations: int = 80
     foresight: int = 40
     most_tasks: int = 200
+    most_points: int = 100
     noise_floor: float = 0.003
 
 
