@@ -14,7 +14,17 @@ from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
 from scoreprior._linalg import shared_log_prob
-from scoreprior.pooling._model import MOST_AXES, NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, log_hyper_prior, pieces
+from scoreprior.pooling._model import (
+    MOST_AXES,
+    MOST_STD,
+    NO_WAVE,
+    WAVE,
+    Parameters,
+    Pool,
+    PoolingConfig,
+    log_hyper_prior,
+    pieces,
+)
 
 
 def most_likely(pool: Pool, starts: list[Parameters], config: PoolingConfig) -> Parameters:
@@ -60,12 +70,13 @@ def climb(
             return 1e10, np.zeros_like(flat_gradient)
         return float(value), flat_gradient
 
+    most = {name: np.full(np.shape(value), MOST_STD.get(name, -NO_WAVE)) for name, value in start.items()}
     found: Any = minimize(
         value_and_gradient,
         np.asarray(flat),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(NO_WAVE, -NO_WAVE)] * len(flat),
+        bounds=[(NO_WAVE, upper) for upper in np.asarray(ravel_pytree(most)[0])],
         options={"maxfun": evaluations},
     )
     return restore(jnp.asarray(found.x)), float(found.fun)

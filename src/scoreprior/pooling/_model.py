@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.cluster.vq import kmeans2
 from scipy.stats import invgamma
 
-from scoreprior._linalg import cholesky, mask_gram, shared_evidence, solve_lower, solve_upper
+from scoreprior._linalg import cholesky, mask_gram, shared_evidence, solve_cholesky, solve_lower, solve_upper
 from scoreprior.kernels import Basis, BasisMean, Kernel, Linear, Matern, Sum, Wave
 from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
@@ -29,6 +29,8 @@ Part = Literal["linear", "rough", "smooth", "wave"]
 WAVE = ("wave_std", "wave_length", "wave_frequency")
 NO_WAVE = -7.0
 """The least logarithm of a standard deviation: a wave this small is none."""
+MOST_STD = {"mean_std": np.log(5.0), "mean_linear": np.log(5.0)}
+"""Largest logarithms: a mean of five standard deviations of all targets only fits by cancelling itself."""
 MOST_AXES = 3
 """Inputs up to which shapes are looked for: waves along every axis, and a mean that is more than linear."""
 _WIDTHS = 8
@@ -191,9 +193,15 @@ def new_task_process(parameters: Parameters, pool: Pool, config: PoolingConfig) 
     blocks, features, root = pieces(parameters, pool, config)
     evidence = shared_evidence(blocks, features, pool.tasks.y, pool.tasks.mask)
     mean_kernel = _mean_kernel(parameters, config)
-    shared = Basis(mean_kernel, pool.centres, solve_upper(root, evidence.spread))
+    gram = mean_kernel(pool.centres, pool.centres)
+
+    def weights(w: Array) -> Array:
+        # Of what gives the same function, the smallest: single precision cannot add up large weights that cancel.
+        return solve_cholesky(cholesky(gram, 1e-6), gram @ solve_upper(root, w))
+
+    shared = Basis(mean_kernel, pool.centres, weights(evidence.spread))
     return GaussianProcess(
-        mean=BasisMean(mean_kernel, pool.centres, solve_upper(root, evidence.mean)),
+        mean=BasisMean(mean_kernel, pool.centres, weights(evidence.mean)),
         kernel=Sum((*deviation(parameters).parts, shared)),
         noise_std=noise(parameters, config),
     )

@@ -1,0 +1,51 @@
+"""The process of a new task is computed in double precision and used in single: it must mean the same there."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import scoreprior as sp
+from scoreprior.pooling import PoolingConfig
+from scoreprior.pooling._evidence import climb
+from scoreprior.pooling._model import MOST_STD, Pool, find_centres, new_task_process, start
+
+
+def curved_tasks() -> sp.TaskSet:
+    """Steps along one axis, as smooth shapes with long lengthscales only make them by cancelling each other."""
+    rng = np.random.default_rng(0)
+    xs = [rng.normal(size=(60, 3)) for _ in range(8)]
+    return sp.TaskSet.from_arrays(xs, [np.tanh(4 * x[:, 0]) + 0.1 * rng.normal() for x in xs])
+
+
+def test_single_precision_adds_up_to_the_same_mean_and_variance():
+    padded = curved_tasks().padded()
+    config = PoolingConfig()
+    with jax.enable_x64(True):
+        pool = Pool(padded, find_centres(padded, config.centres))
+        parameters = start(jax.random.key(0), 3, config) | {
+            "mean_std": jnp.log(40.0),
+            "mean_length": jnp.log(jnp.array([1.7, 13.0, 6.4])),
+            "noise": jnp.log(0.01),
+        }
+        exact = new_task_process(parameters, pool, config)
+        x = jnp.asarray(np.random.default_rng(1).normal(size=(50, 3)))
+        mean, variance = np.asarray(exact.mean(x)), np.asarray(exact.kernel.diagonal(x))
+    single = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), exact)
+    query = jnp.asarray(np.asarray(x), jnp.float32)
+    # Below the smallest noise that is ever learned (a hundredth), with a mean of size one.
+    np.testing.assert_allclose(single.mean(query), mean, atol=0.01)
+    np.testing.assert_allclose(single.kernel.diagonal(query), variance, rtol=0.01)
+
+
+def test_a_climb_stays_below_the_largest_standard_deviations():
+    with jax.enable_x64(True):
+        parameters = start(jax.random.key(0), 2, PoolingConfig())
+
+        def rewards_size(values):
+            return -sum(jnp.sum(value) for value in values.values()), {n: -jnp.ones_like(v) for n, v in values.items()}
+
+        found, _ = climb(rewards_size, parameters, 50)
+    assert float(found["mean_std"]) == float(found["mean_linear"]) == MOST_STD["mean_std"]
+    assert float(found["noise"]) > MOST_STD["mean_std"]
