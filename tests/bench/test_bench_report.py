@@ -15,11 +15,12 @@ from made_records import make
 
 from scoreprior import methods
 from scoreprior.bench import catalogue
+from scoreprior.bench.plan import Plan
 from scoreprior.bench.report import write_report
 from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.table import Table
 from scoreprior.bench.report.tables import ABLATION_GROUPS, INTERPOLATOR_GROUPS, all_tables
-from scoreprior.bench.selected import Selection, save_selection
+from scoreprior.bench.selected import Selection, save_selection, selected_overrides
 
 ERRORS = {
     "last-value": 0.9,
@@ -287,3 +288,19 @@ def test_a_browser_draws_the_page_without_complaint_on_a_laptop_screen(out, tmp_
     elements, complaints = look(page, tmp_path / "profile")
     assert json.loads(re.search(r"<title>(.*?)</title>", elements)[1])["wide"] > 1000
     assert len(complaints) == 1
+
+
+def test_an_ablation_has_the_selected_settings_of_the_method_it_is_made_from(tmp_path):
+    settings = {"inference.bandwidth": 3.0, "training.learning_rate": 0.002}
+    save_selection(tmp_path, Selection("berkeley", "mars-gp", settings, {"metric": "nll"}, 1.0, None, 2.0, [], {}))
+    expected = {
+        "mars-gp": settings,
+        "mars-no-spectral": settings,
+        "mars-ssge": {"inference.bandwidth": 3.0},  # it trains no network
+        "mars-bnn": None,
+        "mars-ssge-paper": None,
+        "pacoh-gp": None,
+    }
+    assert {name: selected_overrides(tmp_path, "berkeley", name) for name in expected} == expected
+    plan = Plan(["berkeley"], list(expected), 1)
+    assert [cell.overrides for cell in plan.cells(tmp_path)] == [each or {} for each in expected.values()]

@@ -91,6 +91,13 @@ def paper_figure(table: str, method: str, column: str) -> Figure | None:
     return None
 
 
+def ablated(method: str) -> str | None:
+    """The method that an ablation is made from."""
+    name, suffix = method.removesuffix("-paper"), "-paper" if method.endswith("-paper") else ""
+    is_ablation = name in (*ABLATIONS, *OTHER_ABLATIONS, *INTERPOLATORS) and name not in MARS
+    return f"mars-gp{suffix}" if is_ablation else None
+
+
 def in_paper_configuration(methods: tuple[str, ...]) -> tuple[str, ...]:
     """The same methods in the paper's configuration."""
     return tuple(f"{name}-paper" for name in methods)

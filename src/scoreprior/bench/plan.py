@@ -9,7 +9,7 @@ from typing import Any
 
 from scoreprior.bench.budget import QUICK, reduced
 from scoreprior.bench.cell import ORACLE, Budget, Cell, Part
-from scoreprior.bench.selected import load_selection
+from scoreprior.bench.selected import load_selection, selected_overrides
 from scoreprior.environments import DataError, environment, environments
 from scoreprior.learners import learner, methods
 
@@ -54,9 +54,9 @@ class Plan:
         return found
 
     def _configurations(self, out: Path, name: str, method: str) -> list[dict[str, Any]]:
-        selection = load_selection(out, name, method) if self.tuned or self.paper_protocol else None
-        chosen = [selection.overrides] if selection is not None and self.tuned else [{}]
+        chosen = [selected_overrides(out, name, method) or {}] if self.tuned else [{}]
         if self.paper_protocol:
+            selection = load_selection(out, name, method)
             chosen += [{}] + (selection.configurations if selection is not None else [])
         full = [{**each, **self.overrides} for each in chosen]
         return [reduced(method, each, QUICK) for each in full] if self.budget == "quick" else full

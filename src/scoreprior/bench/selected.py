@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from scoreprior._files import replace_file
+from scoreprior.bench.catalogue import ablated
 from scoreprior.bench.cell import canonical, digest, thaw
+from scoreprior.learners import learner
 
 VERSION = 1
 
@@ -64,6 +66,22 @@ def save_selection(out: Path, selection: Selection) -> Path:
     text = json.dumps(fields | {"trials": []}, indent=1).replace('"trials": []', f'"trials": [\n  {trials}\n ]')
     replace_file(path, (text + "\n").encode())
     return path
+
+
+def selected_overrides(out: Path, environment: str, method: str) -> dict[str, Any] | None:
+    """The settings to use, if any were selected.
+
+    An ablation that was not tuned itself has those of the method it is made from, as far as it knows them: the two are
+    to differ in one thing only.
+    """
+    own = load_selection(out, environment, method)
+    if own is not None:
+        return own.overrides
+    whole = ablated(method)
+    theirs = load_selection(out, environment, whole) if whole is not None else None
+    if theirs is None:
+        return None
+    return {name: value for name, value in theirs.overrides.items() if name in learner(method).space}
 
 
 def load_selection(out: Path, environment: str, method: str) -> Selection | None:

@@ -18,7 +18,7 @@ from scoreprior.bench.campaign import points_path, read_records
 from scoreprior.bench.catalogue import ENVIRONMENTS, Figure
 from scoreprior.bench.cell import Budget, Cell
 from scoreprior.bench.runner import Record
-from scoreprior.bench.selected import Selection, load_selection
+from scoreprior.bench.selected import Selection, load_selection, selected_overrides
 from scoreprior.environments import environments
 
 
@@ -118,8 +118,8 @@ class Results:
         configs = self.entries.get((environment, method), {})
         if not configs:
             return None
-        selection = self.selection(environment, method)
-        for overrides in [{}] if selection is None else [selection.overrides, {}]:
+        selected = selected_overrides(self.out, environment, method)
+        for overrides in [{}] if selected is None else [selected, {}]:
             wanted = overrides if self.budget == "full" else reduced(method, overrides, QUICK)
             config = Cell.of(environment, method, 0, wanted).config_hash
             if config in configs:
