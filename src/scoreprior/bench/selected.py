@@ -81,7 +81,8 @@ def selected_overrides(out: Path, environment: str, method: str) -> dict[str, An
     theirs = load_selection(out, environment, whole) if whole is not None else None
     if theirs is None:
         return None
-    return {name: value for name, value in theirs.overrides.items() if name in learner(method).space}
+    known = getattr(learner(method), "space", {})
+    return {name: value for name, value in theirs.overrides.items() if name in known}
 
 
 def load_selection(out: Path, environment: str, method: str) -> Selection | None:
