@@ -70,6 +70,12 @@ def test_the_best_configuration_is_selected_and_used_by_the_next_run(tmp_path, m
     assert selection.seconds == 2.0 * (len(bowl.cells) - sum(trial["state"] == "failed" for trial in selection.trials))
     save_selection(tmp_path, selection)
     assert load_selection(tmp_path, "sinusoid", "np") == selection
+    # Tuning that has nothing left to do leaves the file as it is.
+    save_selection(tmp_path, replace(selection, made={"revision": "a later one"}))
+    assert load_selection(tmp_path, "sinusoid", "np") == selection
+    save_selection(tmp_path, replace(selection, value=selection.value - 1))
+    assert load_selection(tmp_path, "sinusoid", "np") != selection
+    save_selection(tmp_path, selection)
     (cell,) = Plan(["sinusoid"], ["np"], 1).cells(tmp_path)
     assert (cell.overrides, cell.config_hash) == (selection.overrides, selection.config_hash)
     (plain,) = Plan(["sinusoid"], ["np"], 1, tuned=False).cells(tmp_path)

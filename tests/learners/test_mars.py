@@ -15,6 +15,7 @@ from scoreprior import _checkpoint
 from scoreprior._training import TrainingConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.kernels import LinearMean, Matern
+from scoreprior.learners import mars
 from scoreprior.learners._base import bare, evaluate_many, infer_many
 from scoreprior.learners._calibration import predictive_nll
 from scoreprior.learners.gaussian_process import PooledGPPrior
@@ -213,6 +214,23 @@ def test_an_interrupted_fit_goes_on_to_the_same_prior(tmp_path, monkeypatch):
     again = learner.fit(env.meta_train, 0, progress=False, checkpoint=file)
     for a, b in zip(jax.tree.leaves(eqx.filter(whole, eqx.is_array)), jax.tree.leaves(eqx.filter(again, eqx.is_array))):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("gain", "asked", "better", "stays"), [(0.1, 2, True, True), (0.1, 2, False, False), (0.0, 0, True, False)]
+)
+def test_the_network_stays_if_its_gain_is_no_chance_and_it_predicts_better(monkeypatch, gain, asked, better, stays):
+    """With noise of 0.2 in 64 draws the standard error of the gain is 0.025: 0.1 is clear, 0 is not."""
+    draws = 0.2 * np.random.default_rng(0).normal(size=64)
+    losses = iter([draws - draws.mean() + gain, np.zeros(64)])  # without the network, with it
+    monkeypatch.setattr(mars._HeldOut, "losses", lambda self, network: jnp.zeros(64))
+    monkeypatch.setattr(mars.eqx, "filter_jit", lambda function: lambda network: next(losses))
+    nlls = [1.0, 0.0 if better else 2.0]
+    monkeypatch.setattr(mars, "predictive_nll", lambda *_: np.array([nlls.pop(0)]))
+    prior = sp.MARS(**SMALL).fit(sp.environment("sinusoid").meta_train, 0, progress=False)
+    assert (prior.score.network is not None) == stays
+    assert 2 - len(nlls) == asked
 
 
 @pytest.mark.slow

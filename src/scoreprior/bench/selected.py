@@ -58,10 +58,12 @@ def selected_path(out: Path, environment: str, method: str) -> Path:
 
 
 def save_selection(out: Path, selection: Selection) -> Path:
-    """Write the file, whole or not at all."""
+    """Write the file, whole or not at all; what is there already keeps its date and revision."""
     path = selected_path(out, selection.environment, selection.method)
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = json.loads(canonical({"version": VERSION} | asdict(selection)))
+    if path.exists() and json.loads(path.read_text()) | {"made": fields["made"]} == fields:
+        return path
     trials = ",\n  ".join(canonical(trial) for trial in fields.pop("trials"))  # a line each, for readable differences
     text = json.dumps(fields | {"trials": []}, indent=1).replace('"trials": []', f'"trials": [\n  {trials}\n ]')
     replace_file(path, (text + "\n").encode())

@@ -259,11 +259,12 @@ class MARS:
         metrics = {"training_loss": history[-1].loss}
         if validate is None:
             return richer, metrics
-        before, after = (float(eqx.filter_jit(validate)(each)) for each in (start, network))
-        metrics |= {"held_out_loss_without_network": before, "held_out_loss": after}
+        before, after = (np.asarray(eqx.filter_jit(validate.losses)(each)) for each in (start, network))
+        metrics |= {"held_out_loss_without_network": float(before.mean()), "held_out_loss": float(after.mean())}
         if score.process is None:
             return richer, metrics
-        if after < before:
+        gain = before - after
+        if gain.mean() > 2 * gain.std() / np.sqrt(len(gain)):
             # A better score of the interpolated functions may still predict worse: that is what decides.
             unseen = tasks.take(shuffled[:held])
             bare, full = (float(np.mean(predictive_nll(each, unseen, gate_key))) for each in (prior, richer))
@@ -335,5 +336,8 @@ class _HeldOut(eqx.Module):
     key: PRNGKeyArray
 
     def __call__(self, network: ScoreNetwork) -> Float[Array, ""]:
-        keys = jax.random.split(self.key, 64)
-        return jnp.mean(jax.lax.map(lambda key: self.loss(network, key)[0], keys))
+        return jnp.mean(self.losses(network))
+
+    def losses(self, network: ScoreNetwork) -> Float[Array, " n"]:
+        """One loss per draw."""
+        return jax.lax.map(lambda key: self.loss(network, key)[0], jax.random.split(self.key, 64))
