@@ -13,9 +13,10 @@ from scoreprior.bench import work
 from scoreprior.bench.budget import reduced
 from scoreprior.bench.cell import Cell
 from scoreprior.bench.plan import Plan
+from scoreprior.bench.report.results import Results
 from scoreprior.bench.runner import InlineRunner
 from scoreprior.bench.selected import load_selection, save_selection
-from scoreprior.bench.tuning import SEED, NothingToTuneError, Protocol, Study, tune
+from scoreprior.bench.tuning import SEED, NothingToTuneError, Protocol, Study, run_off, tune
 from scoreprior.learners.naive import Ridge
 from scoreprior.space import Choice, Range
 
@@ -128,6 +129,37 @@ def test_a_torn_journal_is_repaired(tmp_path):
     (journal,) = (tmp_path / "tuning").glob("*.journal")
     journal.write_bytes(journal.read_bytes() + b'{"op_code":4,"wor')
     assert len(run(tmp_path, Bowl(), 5).trials) == 5
+
+
+class Hare:
+    """Any change of the settings is better than the defaults in a short run; in a long one only if `steady`."""
+
+    def __init__(self, steady: bool):
+        self.steady, self.cells = steady, []
+
+    def __call__(self, cell: Cell) -> dict:
+        self.cells.append(cell)
+        short = "training.steps" in cell.overrides
+        changed = bool({*cell.overrides} - {"training.steps"})
+        value = 1.0 - changed if short or self.steady else 1.0 + changed
+        return {"summary": {"nll": value}, "tasks": {"nll": [value]}, "seconds": {"wall": 1.0}}
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_a_winner_of_short_trials_must_beat_the_defaults_in_full(tmp_path, steady):
+    hare = Hare(steady)
+    selection = run(tmp_path, hare, 3, iterations=0.1)
+    assert selection.settings
+    final = run_off(tmp_path, selection, InlineRunner(hare))
+    assert len(hare.cells) == 5
+    assert all((cell.part, cell.seed) == ("valid", SEED) for cell in hare.cells)
+    assert final.settings == (selection.settings if steady else {})
+    assert final.protocol["in_full"] == {"selected": 0.0 if steady else 2.0, "defaults": 1.0}
+    assert run_off(tmp_path, selection, InlineRunner(hare)) == final
+    assert len(hare.cells) == 5  # the two are on record
+    assert Results.load(tmp_path).entries == {}  # and in no table
+    assert run_off(tmp_path, replace(selection, settings={}), InlineRunner(hare)).settings == {}
+    assert len(hare.cells) == 5
 
 
 def test_protocols_do_not_mix(tmp_path):

@@ -21,7 +21,8 @@ class Selection:
 
     Args:
         settings: what to override in the method's defaults.
-        protocol: mode, metric, share of the iterations, split, seed of the trials.
+        protocol: mode, metric, share of the iterations, split, seed of the trials; if trials had fewer iterations,
+            "in_full" has the metrics of the best one's settings and of the defaults with all: the better is selected.
         value: the metric of the selected trial on the meta-validation tasks; default_value: that of the defaults.
         trials: settings, value (None if it failed or was stopped early), state and seconds of every trial.
     """

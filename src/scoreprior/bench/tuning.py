@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,6 +20,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from scoreprior.bench.budget import reduced
+from scoreprior.bench.campaign import Campaign
 from scoreprior.bench.cell import Cell, canonical, thaw
 from scoreprior.bench.line_file import LineFile
 from scoreprior.bench.runner import Record, Runner
@@ -127,7 +128,7 @@ class Study:
             return
         spent = trial.user_attrs.get("seconds", 0.0) + record["seconds"]["wall"]
         trial.set_user_attr("seconds", spent)
-        value = record["summary"][self.protocol.metric if record["tasks"]["nll"] is not None else "rmse"]
+        value = _judged(record, self.protocol.metric)
         trial.report(value, self.protocol.rungs[rung])
         if rung + 1 == len(self.protocol.rungs):
             self._study.tell(trial, value)
@@ -174,6 +175,40 @@ def tune(studies: Sequence[Study], runner: Runner, at_once: int = 1) -> Iterator
             for cell, record in runner.map(asked):
                 study.tell(cell, record)
                 yield study, record
+
+
+def run_off(out: Path, selection: Selection, runner: Runner) -> Selection:
+    """With a share of the iterations other settings win than with all: in full, they must beat the defaults once more.
+
+    Both cells are of validation tasks, and kept with the other records.
+    """
+    protocol = selection.protocol
+    if protocol["iterations"] == 1 or not selection.settings:
+        return selection
+    rivals = {"selected": selection.overrides, "defaults": {}}
+    cells = {
+        name: Cell.of(selection.environment, selection.method, SEED, overrides, split=protocol["split"], part="valid")
+        for name, overrides in rivals.items()
+    }
+    with Campaign(out, cells.values()) as campaign:
+        records = {cell.key: record for cell, record in (*campaign.done, *campaign.run(runner))}
+    found = {name: records[cell.key] for name, cell in cells.items()}
+    values = {name: _judged(record, protocol["metric"]) for name, record in found.items()}
+    return replace(
+        selection,
+        settings=selection.settings if values["selected"] < values["defaults"] else {},
+        protocol=protocol | {"in_full": {name: value if value < math.inf else None for name, value in values.items()}},
+        seconds=round(
+            selection.seconds + sum(each["seconds"]["wall"] for each in found.values() if "seconds" in each), 1
+        ),
+    )
+
+
+def _judged(record: Record, metric: str) -> float:
+    """What decides; a point predictor has its RMSE only."""
+    if record["status"] == "failed":
+        return math.inf
+    return float(record["summary"][metric if record["tasks"]["nll"] is not None else "rmse"])
 
 
 class _HeldAlready:

@@ -111,7 +111,7 @@ def tune_command(
     with talking(quiet, as_json, debug) as talk:
         from scoreprior.bench.cell import ORACLE
         from scoreprior.bench.selected import save_selection
-        from scoreprior.bench.tuning import NothingToTuneError, Protocol, Study, tune
+        from scoreprior.bench.tuning import NothingToTuneError, Protocol, Study, run_off, tune
         from scoreprior.bench.watch import outcome
 
         environments, names = _names(env, method)
@@ -126,14 +126,15 @@ def tune_command(
                     talk.say(str(error))
                 else:
                     stack.callback(studies[-1].close)
+            runner = _runner(workers, limit, keep=True)
             try:
-                for study, record in tune(studies, _runner(workers, limit, keep=True), max(1, workers)):
+                for study, record in tune(studies, runner, max(1, workers)):
                     where = f"{study.method} on {study.environment}"
                     talk.say(f"{where}: {len(study.counted)} of {trials} trials; the last: {outcome(record)}")
+                selections = [run_off(out, study.select(), runner) for study in studies]
             except KeyboardInterrupt:
                 talk.say("Stopped. The same command continues.")
                 raise typer.Exit(INTERRUPTED) from None
-            selections = [study.select() for study in studies]
         _tell_selections(talk, selections, [save_selection(out, each) for each in selections])
 
 
