@@ -208,8 +208,18 @@ def _tell_selections(talk: Talk, selections: list[Any], paths: list[Path]) -> No
     lines = [
         f"{each.method} on {each.environment}: {each.protocol['metric']} {each.value:.4g}"
         + (f" (defaults {each.default_value:.4g})" if each.default_value is not None else "")
-        + f", {len(each.trials)} trials in {each.seconds:.0f} s: {json.dumps(each.settings)}"
+        + f", {len(each.trials)} trials in {each.seconds:.0f} s{_in_full(each.protocol)}: {json.dumps(each.settings)}"
         for each in selections
     ]
     record = {f"{each.environment}, {each.method}": each.settings for each in selections}
     talk.result({"selected": record, "files": paths}, *lines, *map(str, paths))
+
+
+def _in_full(protocol: dict[str, Any]) -> str:
+    if "in_full" not in protocol:
+        return ""
+    best, defaults = (
+        "failed" if protocol["in_full"][name] is None else f"{protocol['in_full'][name]:.4g}"
+        for name in ("selected", "defaults")
+    )
+    return f"; with all iterations {best} against {defaults} of the defaults"
