@@ -46,10 +46,10 @@ def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) 
 def _subset(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> PaddedTasks:
     """At most so many tasks, and of each at most so many points, in their order."""
     if len(tasks.x) > config.most_tasks:
-        chosen = jax.random.choice(key, len(tasks.x), (config.most_tasks,), replace=False)
+        chosen = jax.random.choice(jax.random.fold_in(key, 1), len(tasks.x), (config.most_tasks,), replace=False)
         tasks = PaddedTasks(*(leaf[chosen] for leaf in tasks))
     if tasks.x.shape[1] > config.most_points:
-        # Random points, not every so manieth: some are neighbours, which tell noise from roughness.
+        # Random points, not evenly spaced ones: some are neighbours, which tell noise from roughness.
         lots = jnp.where(tasks.mask, jax.random.uniform(key, tasks.mask.shape), 2.0)
         kept = jnp.sort(jnp.argsort(lots, axis=1)[:, : config.most_points], axis=1)
         tasks = PaddedTasks(*(jax.vmap(lambda row, chosen: row[chosen])(leaf, kept) for leaf in tasks))

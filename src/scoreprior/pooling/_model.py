@@ -196,7 +196,7 @@ def new_task_process(parameters: Parameters, pool: Pool, config: PoolingConfig) 
     gram = mean_kernel(pool.centres, pool.centres)
 
     def weights(w: Array) -> Array:
-        # Of what gives the same function, the smallest: single precision cannot add up large weights that cancel.
+        # Smaller weights, nearly the same function: single precision cannot add up large ones that cancel.
         return solve_cholesky(cholesky(gram, 1e-6), gram @ solve_upper(root, w))
 
     shared = Basis(mean_kernel, pool.centres, weights(evidence.spread))
