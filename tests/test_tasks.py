@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoreprior._arrays import TaskError, check_query
-from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskSet, bucket
+from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, Task, TaskSet, bucket
 
 fast = settings(max_examples=30, deadline=None)
 
@@ -579,3 +579,15 @@ def test_bad_query_points_are_refused(x, dim, message):
 def test_query_points_of_one_dimension_may_be_flat():
     assert check_query([1, 2, 3], 1).shape == (3, 1)
     assert check_query(np.zeros((0, 2)), 2).shape == (0, 2)
+
+
+def test_thinned_tasks_keep_real_points_in_their_order():
+    x = jnp.broadcast_to(jnp.arange(9.0)[None, :, None], (3, 9, 1))
+    mask = jnp.arange(9)[None, :] < jnp.array([9, 5, 2])[:, None]
+    kept = PaddedTasks(x, x[..., 0], mask).at_most(4, jax.random.key(0))
+    assert kept.mask.sum(axis=1).tolist() == [4, 4, 2]
+    for points, values, real in zip(kept.x, kept.y, kept.mask):
+        own = np.asarray(values)[np.asarray(real)]
+        assert (np.diff(own) > 0).all()
+        assert (points[: len(own), 0] == own).all()
+        assert real[: len(own)].all()

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, SupportsIndex, overload
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._arrays import TaskError, check_finite, numeric
 from scoreprior._frames import columns_from_frame
@@ -72,6 +73,15 @@ class PaddedTasks(NamedTuple):
     x: Float[Array, "*n m d"]
     y: Float[Array, "*n m"]
     mask: Bool[Array, "*n m"]
+
+    def at_most(self, points: int, key: PRNGKeyArray) -> PaddedTasks:
+        """The same batch with at most so many points of each task, chosen at random and in their order."""
+        if self.x.shape[1] <= points:
+            return self
+        # Random points, not evenly spaced ones: some are neighbours, which tell noise from roughness.
+        lots = jnp.where(self.mask, jax.random.uniform(key, self.mask.shape), 2.0)
+        kept = jnp.sort(jnp.argsort(lots, axis=1)[:, :points], axis=1)
+        return PaddedTasks(*(jax.vmap(lambda row, chosen: row[chosen])(leaf, kept) for leaf in self))
 
 
 @dataclass(frozen=True, eq=False)

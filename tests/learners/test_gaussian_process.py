@@ -12,9 +12,8 @@ from sklearn.gaussian_process import kernels as sk
 import scoreprior as sp
 from scoreprior.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, Wave, ZeroMean
 from scoreprior.learners.gaussian_process import PooledGP
-from scoreprior.pooling import PoolingConfig, _subset
+from scoreprior.pooling import PoolingConfig
 from scoreprior.process import GaussianProcess
-from scoreprior.tasks import PaddedTasks
 
 KERNELS = {
     0.5: sk.Matern(nu=0.5, length_scale=[0.7, 2.0]),
@@ -181,18 +180,6 @@ def test_long_tasks_are_fitted_on_some_of_their_points():
     assert 0 < abs(difference) < 4 / np.sqrt(2 * 6 * 20)
     longer = PooledGP(PoolingConfig(**plain, most_points=41)).fit(tasks, 0).process
     np.testing.assert_array_equal(longer.noise_std, all_points.noise_std)
-
-
-def test_thinned_tasks_keep_real_points_in_their_order():
-    x = jnp.broadcast_to(jnp.arange(9.0)[None, :, None], (3, 9, 1))
-    mask = jnp.arange(9)[None, :] < jnp.array([9, 5, 2])[:, None]
-    kept = _subset(PaddedTasks(x, x[..., 0], mask), PoolingConfig(most_points=4), jax.random.key(0))
-    assert kept.mask.sum(axis=1).tolist() == [4, 4, 2]
-    for points, values, real in zip(kept.x, kept.y, kept.mask):
-        own = np.asarray(values)[np.asarray(real)]
-        assert (np.diff(own) > 0).all()
-        assert (points[: len(own), 0] == own).all()
-        assert real[: len(own)].all()
 
 
 def test_vanilla_gp_finds_the_marginal_likelihood_of_scikit_learn():

@@ -101,6 +101,19 @@ def test_a_task_without_points_weighs_nothing():
     assert (chosen.context.mask | chosen.target.mask).any(1).all()
 
 
+def test_long_tasks_are_seen_in_parts():
+    x = jnp.arange(250.0)[None, :, None].repeat(2, 0)
+    tasks = PaddedTasks(x, x[..., 0], jnp.arange(250)[None, :] < jnp.array([250, 130])[:, None])
+    seen = []
+    for seed in (1, 2):
+        context, target = sample_episodes(tasks, 2, Cut((0.5, 0.5), 1.0), jax.random.key(seed))
+        assert context.mask.sum(1).tolist() == target.mask.sum(1).tolist() == [50, 50]
+        for row in range(2):  # with forward=1 the context comes before the target
+            assert context.y[row][context.mask[row]].max() < target.y[row][target.mask[row]].min()
+        seen.append(set(np.asarray(context.y)[np.asarray(context.mask)].tolist()))
+    assert seen[0] != seen[1]
+
+
 def test_an_inner_gradient_is_capped():
     task = jax.tree.map(lambda leaf: leaf[1], batch())
     network = initialisation().network

@@ -87,13 +87,43 @@ def test_inference_with_a_gaussian_score_finds_the_gaussian_posterior(anchor_onl
     env, prior, exact = anchor_only
     context = env.meta_test.context.take(range(8))
     queries = [np.linspace(-4.5, 4.5, 30)] * 8
-    ours = prior.condition_many(context, 1).predict(queries)
+    ours = replace(prior, closed_form=False).condition_many(context, 1).predict(queries)
     truth = exact.condition_many(context, 1).predict(queries)
     for mine, theirs in zip(ours, truth):
         # Ten particles: their mean has a standard error of a third of the posterior's spread.
         assert np.sqrt(np.mean(((mine.mean - theirs.mean) / theirs.std) ** 2)) < 0.5
     ratio = np.mean([mine.std.mean() / theirs.std.mean() for mine, theirs in zip(ours, truth)])
     assert 0.7 < ratio < 1.3
+
+
+def test_the_closed_form_is_the_centre_and_half_of_the_predictive(anchor_only):
+    env, prior, exact = anchor_only
+    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 30)
+    state = prior.condition(context.x, context.y, 0)
+    ours, truth = state.predict(x), exact.condition(context.x, context.y, 0).predict(x)
+    np.testing.assert_allclose(ours.mean, truth.mean, atol=1e-4)
+    np.testing.assert_allclose(ours.functions.mean(0), truth.mean, atol=1e-4)
+    alone = sp.Posterior(replace(prior, closed_form=False), state.state).predict(x)
+    np.testing.assert_allclose(ours.std**2, (alone.std**2 + truth.std**2) / 2, rtol=1e-3)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_a_temperature_weighs_the_prior_in_the_closed_form_too(anchor_only, temperature: float):
+    env, prior, exact = anchor_only
+    prior = eqx.tree_at(lambda p: p.hyper.temperature, prior, jnp.float32(temperature))
+    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 9)
+    # A prior whose score weighs T times as much is a process with the kernel K / T.
+    scaler, process = exact.standardizer, exact.process
+    known, asked = (scaler.scale_x(np.reshape(each, (-1, 1))) for each in (context.x, x))
+    kernel = lambda a, b: np.asarray(process.kernel(jnp.asarray(a), jnp.asarray(b)), np.float64) / temperature  # noqa: E731
+    gram = kernel(known, known) + float(process.noise_std) ** 2 * np.eye(len(known))
+    gain = np.linalg.solve(gram, kernel(known, asked)).T
+    residual = (context.y - scaler.y_mean) / scaler.y_std - np.asarray(process.mean(jnp.asarray(known)))
+    mean = np.asarray(process.mean(jnp.asarray(asked))) + gain @ residual
+    variance = np.diag(kernel(asked, asked) - gain @ kernel(known, asked)) + float(process.noise_std) ** 2
+    predictive = prior.condition(context.x, context.y, 0).predict(x)
+    np.testing.assert_allclose(predictive.mean, scaler.unscale_y(mean), atol=2e-3 * scaler.y_std)
+    np.testing.assert_allclose(predictive.scales[-1], np.sqrt(variance) * scaler.y_std, rtol=1e-2)
 
 
 def test_draws_from_the_prior_have_the_anchors_moments(anchor_only):

@@ -205,6 +205,16 @@ def test_new_rates_and_strengths_compile_nothing():
     assert _training._run_chunk._cached._cache_size() == before
 
 
+def test_of_long_tasks_so_many_points_are_learned_from(monkeypatch):
+    tasks = sp.environment("sinusoid").meta_train
+    sizes, weights = [], pacoh_gp.task_weights
+    monkeypatch.setattr(pacoh_gp, "task_weights", lambda mask, c: sizes.append(mask.sum(1)) or weights(mask, c))
+    for most in (4, 1000):
+        PACOHGP(particles=1, most_points=most, training=TrainingConfig(steps=1)).fit(tasks, 0, progress=False)
+    assert sizes[0].tolist() == [4] * len(tasks)
+    assert sizes[1].tolist() == tasks.sizes.tolist()
+
+
 def test_settings_that_cannot_work_are_refused_and_the_space_is_made_of_others():
     with pytest.raises(ValueError, match="at least one particle"):
         PACOHGP(particles=0)

@@ -21,6 +21,7 @@ EpisodeLoss: TypeAlias = Callable[[Any, PaddedTasks, PaddedTasks, PRNGKeyArray],
 """loss(model, context, target, key) of one task; a curve has an entry for each of g variants to compare."""
 
 _HELD_OUT_EPISODES = 64
+_MOST_POINTS = 100  # of a task in one episode: long tasks are seen in parts, other ones at every step
 
 
 class Episodes(NamedTuple):
@@ -62,7 +63,7 @@ def split_task(task: PaddedTasks, cut: Cut, key: PRNGKeyArray) -> Episodes:
 
 
 def sample_episodes(tasks: PaddedTasks, count: int, cut: Cut, key: PRNGKeyArray) -> Episodes:
-    """`count` of the tasks without replacement, split at random; tasks without points come last."""
+    """`count` of the tasks without replacement, up to 100 points of each, split at random; empty tasks come last."""
     task_key, split_key = jax.random.split(key)
     empty = ~tasks.mask.any(axis=1)
     order = jnp.argsort(empty + jax.random.uniform(task_key, empty.shape))[:count]
@@ -71,7 +72,7 @@ def sample_episodes(tasks: PaddedTasks, count: int, cut: Cut, key: PRNGKeyArray)
 
 @jax.jit
 def _split_rows(tasks: PaddedTasks, rows: Int[Array, " e"], cut: Cut, key: PRNGKeyArray) -> Episodes:
-    chosen = jax.tree.map(lambda leaf: leaf[rows], tasks)
+    chosen = PaddedTasks(*(leaf[rows] for leaf in tasks)).at_most(_MOST_POINTS, jax.random.fold_in(key, 0))
     return jax.vmap(split_task, in_axes=(0, None, 0))(chosen, cut, jax.random.split(key, len(rows)))
 
 

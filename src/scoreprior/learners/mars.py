@@ -5,6 +5,7 @@ fSVGD on a new task's few points with that score as the prior (`mars_prior.py`).
 configuration; `MARS()` departs from it: the score is anchored to a Gaussian process learned from all tasks
 (`pooling/`, `scores/anchored.py`), the network's residual is learned by denoising and kept only if it helps on held-out
 tasks, particles start as draws of the process's posterior, and the predictive has the tails that were learned with it.
+Where no network stays the process's posterior, known in closed form, is half of the predictive.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class MARS:
         settle: steps of regression that start the particles as draws of the base's posterior; 0 starts at random.
         smoothing: share of the particles' variance that the predictive puts between them; the paper: 0. The default is
             the square of the normal reference bandwidth of ten points, (4 / (3 * 10))^(2/5).
+        closed_form: where no network stays, the posterior has a closed form: centre the particles on its mean, and make
+            it half of the predictive.
     """
 
     interpolator: Interpolator = field(default_factory=GPInterpolator)
@@ -104,6 +107,7 @@ class MARS:
     learn: tuple[Hyper, ...] = ()
     settle: int = 300
     smoothing: float = 0.45
+    closed_form: bool = True
 
     def __post_init__(self) -> None:
         if self.base is None and (self.settle or self.noise_std is None):
@@ -158,6 +162,7 @@ class MARS:
             noise_std=0.1,
             settle=0,
             smoothing=0.0,
+            closed_form=False,
         )
 
     def fit(
@@ -189,7 +194,9 @@ class MARS:
         noise = process.noise_std if self.noise_std is None and process is not None else self.noise_std
         hyper = replace(self.inference.hyper(), noise_std=jnp.asarray(noise, jnp.float32))
         smoothing, static = jnp.float32(self.smoothing), sizes(self.inference)
-        prior = MARSPrior(standardizer, score, measurement, box, hyper, smoothing, self.bnn, static, self.settle)
+        prior = MARSPrior(
+            standardizer, score, measurement, box, hyper, smoothing, self.bnn, static, self.settle, self.closed_form
+        )
         if self.network is not None and fitted is not None:
             files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}
             prior, metrics = self._train(prior, tasks, fitted, network_key, train_key, **files)

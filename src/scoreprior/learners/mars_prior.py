@@ -21,7 +21,7 @@ from scoreprior.inference.bnn import BNNConfig, Network, init_particles
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
 from scoreprior.inference.measurement import Box, MeasurementDistribution
 from scoreprior.learners._base import Mixture, Prior
-from scoreprior.process import GaussianProcess
+from scoreprior.process import Conditioned, GaussianProcess
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.sampled import SampledScore
 from scoreprior.tasks import PaddedTasks, Standardizer
@@ -39,6 +39,7 @@ class MARSPrior(Prior):
     bnn: BNNConfig = eqx.field(static=True)
     inference: FSVGDConfig = eqx.field(static=True)
     settle: int = eqx.field(static=True)
+    closed_form: bool = eqx.field(static=True, default=False)
     notes: str | None = None  # JSON: method, config, domain and metrics, for the file
 
     chunk: ClassVar[int | None] = 10
@@ -48,8 +49,8 @@ class MARSPrior(Prior):
         """The process that anchors the score, if one does."""
         return self.score.process if isinstance(self.score, AnchoredScore) else None
 
-    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
-        """Particles of the posterior by fSVGD (Alg. 2)."""
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Inferred:
+        """Particles of the posterior by fSVGD (Alg. 2), and its closed form where it has one."""
         start_key, settle_key, run_key = jax.random.split(key, 3)
         dim, process = context.x.shape[-1], self.process
         particles: PyTree = init_particles(
@@ -60,16 +61,33 @@ class MARSPrior(Prior):
             particles = self._settle(process, particles, context, settle_key)
             # Distances between functions scale with their size; a fixed bandwidth would couple small ones rigidly.
             hyper = replace(hyper, bandwidth=hyper.bandwidth * particles.size[0] ** 2)
-        return fsvgd.run(self.score, self.measurement, self.inference, hyper, context, particles, run_key, self._offset)
+        particles = fsvgd.run(
+            self.score, self.measurement, self.inference, hyper, context, particles, run_key, self._offset
+        )
+        exact = self._exact()
+        return Inferred(particles, None if exact is None else exact.condition(*context))
 
-    def evaluate(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
-        """A mixture of the particles at x with the noise, smoothed, once for every width of the tails."""
-        locs, scales = fsvgd.predict(state, x, self.hyper.noise_std, self._offset)
-        smooth_locs, smooth_scales = _smooth(locs, scales, self.smoothing)
-        tails = jnp.ones(1) if self.process is None else self.process.tails
-        tails, centre = tails[:, None, None], jnp.mean(locs, axis=0)
-        wide = (centre + tails * (smooth_locs - centre)).reshape(-1, len(x))
-        return Mixture(wide, (tails * smooth_scales).reshape(-1, len(x)), locs)
+    def evaluate(self, state: Inferred, x: Float[Array, "q d"]) -> Mixture:
+        """A mixture of the particles at x with the noise, smoothed, once for every width of the tails.
+
+        A closed form has a mean that is free of a few particles' chance: they are centred there, and its marginals are
+        as many components again.
+        """
+        locs, scales = fsvgd.predict(state.particles, x, self.hyper.noise_std, self._offset)
+        centre, exact = jnp.mean(locs, axis=0), self._exact()
+        if exact is None or state.exact is None:
+            parts, widths = _smooth(locs, scales, self.smoothing)
+        else:
+            mean, variance = exact.predict_marginals(state.exact, x)
+            locs, centre = locs - centre + mean, mean
+            std = jnp.sqrt(variance / self.hyper.temperature + self.hyper.noise_std**2)
+            smooth = _smooth(locs, scales, self.smoothing)
+            parts, widths = (
+                jnp.concatenate([few, jnp.broadcast_to(known, few.shape)]) for few, known in zip(smooth, (mean, std))
+            )
+        tails = (jnp.ones(1) if self.process is None else self.process.tails)[:, None, None]
+        wide = (centre + tails * (parts - centre)).reshape(-1, len(x))
+        return Mixture(wide, (tails * widths).reshape(-1, len(x)), locs)
 
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n draws from the learned prior at x, in original units: Langevin steps along the score."""
@@ -79,6 +97,16 @@ class MARSPrior(Prior):
 
     def about(self) -> dict[str, Any]:
         return {} if self.notes is None else json.loads(self.notes)
+
+    def _exact(self) -> GaussianProcess | None:
+        """The process that is conditioned in closed form: the anchor, if that is wanted and no network is on top.
+
+        A temperature T weighs the prior's score, as if its kernel were K / T. Noise of variance T * noise_std^2 gives
+        the same posterior mean, and T times its variance.
+        """
+        if self.process is None or not self.closed_form or self.score.network is not None:  # type: ignore[union-attr]
+            return None
+        return replace(self.process, noise_std=self.hyper.noise_std * jnp.sqrt(self.hyper.temperature))
 
     def _offset(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
         return jnp.zeros(len(x)) if self.process is None else self.process.mean(x)
@@ -106,6 +134,13 @@ class MARSPrior(Prior):
             return (optax.apply_updates(particles, updates), moments), None
 
         return jax.lax.scan(step, (particles, optimiser.init(particles)), None, self.settle)[0][0]
+
+
+class Inferred(eqx.Module):
+    """Particles of a task's posterior, and what its closed form keeps of the task, where there is one."""
+
+    particles: PyTree
+    exact: Conditioned | None
 
 
 class Scaled(eqx.Module):

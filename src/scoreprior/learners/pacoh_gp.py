@@ -57,6 +57,8 @@ class PACOHGP:
         scale_std: hyper-prior's spread of the logarithms of noise, amplitude and length scales.
         noise_std: hyper-prior's centre of the noise, standardised units; amplitude and length scales centre on 1.
         tasks_per_step: tasks in a step's estimate of the sum over tasks; None takes all.
+        most_points: of longer tasks, so many random points are learned from: the cost grows with the cube of their
+            number.
     """
 
     particles: int = 10
@@ -69,6 +71,7 @@ class PACOHGP:
     scale_std: float = 1.0
     noise_std: float = 0.1
     tasks_per_step: int | None = 16
+    most_points: int = 100
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(steps=2000, learning_rate=5e-3, schedule="cosine")
     )
@@ -83,8 +86,8 @@ class PACOHGP:
     }
 
     def __post_init__(self) -> None:
-        if self.particles < 1 or self.features < 1 or not self.hidden:
-            raise ValueError("PACOH-GP needs at least one particle, one feature and one hidden layer.")
+        if min(self.particles, self.features, self.most_points) < 1 or not self.hidden:
+            raise ValueError("PACOH-GP needs at least one particle, one feature, one point and one hidden layer.")
         if min(self.confidence, self.weight_std, self.bias_std, self.scale_std, self.noise_std) <= 0:
             raise ValueError("confidence and the standard deviations of the hyper-prior must be positive.")
 
@@ -97,7 +100,7 @@ class PACOHGP:
         """Approximate the hyper-posterior given all tasks."""
         start_key, train_key = jax.random.split(as_key(key))
         standardizer = Standardizer.fit(tasks)
-        padded = standardizer.apply(tasks).padded()
+        padded = standardizer.apply(tasks).padded().at_most(self.most_points, jax.random.fold_in(train_key, 0))
         prior = hyper_prior(tasks.dim, self)
         particles = jax.vmap(lambda one: _start(prior, one))(jax.random.split(start_key, self.particles))
         batch = len(tasks) if self.tasks_per_step is None else min(self.tasks_per_step, len(tasks))

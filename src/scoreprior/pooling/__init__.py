@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -48,12 +47,7 @@ def _subset(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> Pad
     if len(tasks.x) > config.most_tasks:
         chosen = jax.random.choice(jax.random.fold_in(key, 1), len(tasks.x), (config.most_tasks,), replace=False)
         tasks = PaddedTasks(*(leaf[chosen] for leaf in tasks))
-    if tasks.x.shape[1] > config.most_points:
-        # Random points, not evenly spaced ones: some are neighbours, which tell noise from roughness.
-        lots = jnp.where(tasks.mask, jax.random.uniform(key, tasks.mask.shape), 2.0)
-        kept = jnp.sort(jnp.argsort(lots, axis=1)[:, : config.most_points], axis=1)
-        tasks = PaddedTasks(*(jax.vmap(lambda row, chosen: row[chosen])(leaf, kept) for leaf in tasks))
-    return tasks
+    return tasks.at_most(config.most_points, key)
 
 
 __all__ = ["PoolingConfig", "learn_process"]
