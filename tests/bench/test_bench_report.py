@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from made_records import make
 
-from scoreprior import methods
+from scoreprior import DataError, environment, environments, methods
 from scoreprior.bench import catalogue
 from scoreprior.bench.plan import Plan
 from scoreprior.bench.report import write_report
@@ -57,6 +57,14 @@ def test_every_method_has_a_place_in_some_table():
     assert placed == {*methods(), "oracle"}
 
 
+@pytest.mark.parametrize("name", environments())
+def test_where_the_truth_is_known_is_known(name: str):
+    try:
+        assert (environment(name).oracle is not None) == (name in catalogue.TRUTH_KNOWN)
+    except DataError as error:
+        pytest.skip(str(error))
+
+
 def test_published_figures_are_found_under_our_names():
     assert catalogue.paper_figure("table1", "mars-bnn", "berkeley") == (0.113, 0.015)
     assert catalogue.paper_figure("table2", "pacoh-gp", "physionet-hct") == (0.296, 0.003)
@@ -87,6 +95,8 @@ def test_the_best_is_bold_the_oracle_does_not_compete_and_nothing_is_invented(ta
     assert value(rmse, "mars-gp-paper", "sinusoid").bold  # by far the best of those who compete
     assert not any(value(rmse, name, "sinusoid").bold for name in ERRORS if name not in ("mars-gp-paper", "mars-ssge"))
     assert value(rmse, "oracle", "sinusoid").text.startswith("0.010")
+    assert value(rmse, "oracle", "student-t-sinusoid").text == "not run"
+    assert value(rmse, "oracle", "physionet-gcs").text == "n/a"
     assert value(rmse, "pacoh-nn", "sinusoid").text == "not run"
     assert value(rmse, "newest-lag", "sinusoid").text == "failed"
     assert value(rmse, "mars-gp", "physionet-gcs").text == "not run"

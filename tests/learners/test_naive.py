@@ -78,6 +78,9 @@ def test_newest_lag_finds_the_lag_and_refuses_other_inputs():
     np.testing.assert_allclose(predict("newest-lag", x[:3], train[0].y[:3], x, train).mean, x[:, 1], rtol=1e-4)
     with pytest.raises(sp.TaskError, match="needs lags"):
         sp.learner("newest-lag").fit(tasks(), 0)
+    # This input follows the target's trend, and is nearer to it than its mean is, but no earlier reading.
+    with pytest.raises(sp.TaskError, match="half a standard deviation"):
+        sp.learner("newest-lag").fit(sp.environment("student-t-sinusoid").meta_train, 0)
     with pytest.raises(sp.TaskError, match="column 7"):
         sp.learner("newest-lag", column=7).fit(train, 0)
 

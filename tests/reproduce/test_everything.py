@@ -139,6 +139,8 @@ def test_failed_cells_are_a_failure_with_a_report(tmp_path, fakes):
     assert result.exit_code == 1
     part = json.loads(result.stdout)["parts"]["bench"]
     assert part["error"].startswith("Cells that failed: 3.")
+    again = f"`scoreprior bench run --env all --method all --seeds 5 --retry-failed --out {tmp_path / 'bench'}`"
+    assert again in part["error"]
     assert part["files"] == [str(tmp_path / "bench" / "report.md")]
 
 

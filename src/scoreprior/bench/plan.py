@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scoreprior.bench.budget import QUICK, reduced
+from scoreprior.bench.catalogue import TRUTH_KNOWN
 from scoreprior.bench.cell import ORACLE, Budget, Cell, Part
 from scoreprior.bench.selected import load_selection, selected_overrides
 from scoreprior.environments import DataError, environment, environments
@@ -47,7 +48,7 @@ class Plan:
         for name in self.environments:
             for method in self.methods:
                 if method == ORACLE:  # it draws no random numbers, and not every truth is known
-                    found += [self._cell(name, method, 0, {})] if _has_oracle(name) else []
+                    found += [self._cell(name, method, 0, {})] if name in TRUTH_KNOWN else []
                     continue
                 for overrides in self._configurations(out, name, method):
                     found += [self._cell(name, method, seed, overrides) for seed in range(self.seeds)]
@@ -110,7 +111,3 @@ def is_at_hand(name: str) -> bool:
     except DataError:
         return False
     return True
-
-
-def _has_oracle(name: str) -> bool:
-    return environment(name).oracle is not None

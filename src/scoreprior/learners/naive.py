@@ -22,6 +22,8 @@ from scoreprior._types import KeyLike
 from scoreprior.learners._base import Mixture, Prior
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
+_NEAREST = 0.5  # in standard deviations of the target: an input that only follows its trend is no lag
+
 
 class Rule(eqx.Module):
     """A point prediction from a context, in standardised units."""
@@ -107,10 +109,11 @@ class NewestLag:
         if self.column is not None and not -tasks.dim <= self.column < tasks.dim:
             raise TaskError(f"There is no input column {self.column}; the tasks have {tasks.dim}.")
         column = int(np.argmin(errors)) if self.column is None else self.column % tasks.dim
-        if self.column is None and errors[column] > tasks.y.std():
+        if self.column is None and errors[column] > _NEAREST * tasks.y.std():
             raise TaskError(
-                f"No input looks like an earlier reading of {tasks.target_name}: the nearest, "
-                f"{tasks.input_names[column]}, is further from it than its mean is. newest-lag needs lags as inputs."
+                f"No input looks like an earlier reading of {tasks.target_name}: even the nearest, "
+                f"{tasks.input_names[column]}, is more than half a standard deviation of {tasks.target_name} away from "
+                "it. newest-lag needs lags as inputs; if one of them is a lag all the same, name its column."
             )
         rule = _NewestLagRule(
             column,

@@ -94,7 +94,10 @@ def parts(
         )
         if not made.failed:
             return Outcome("done", findings=made.findings, files=made.files)
-        again = f"`scoreprior bench run --retry-failed --out {place / TABLES}`"
+        names = {"env": environments, "method": methods}
+        wanted = " ".join(f"--{name} {','.join(each) if each else 'all'}" for name, each in names.items())
+        quick = " --quick" if budget == "quick" else ""
+        again = f"`scoreprior bench run {wanted} --seeds {seeds}{quick} --retry-failed --out {place / TABLES}`"
         problem = f"Cells that failed: {made.failed}. The report says why; {again} runs them again."
         return Outcome("failed", findings=made.findings, files=made.files, problem=problem)
 

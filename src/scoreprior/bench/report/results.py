@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from scoreprior.bench import counts
 from scoreprior.bench.budget import QUICK, reduced
 from scoreprior.bench.campaign import points_path, read_records
-from scoreprior.bench.catalogue import ENVIRONMENTS, Figure
-from scoreprior.bench.cell import Budget, Cell
+from scoreprior.bench.catalogue import ENVIRONMENTS, TRUTH_KNOWN, Figure
+from scoreprior.bench.cell import ORACLE, Budget, Cell
 from scoreprior.bench.runner import Record
 from scoreprior.bench.selected import Selection, load_selection, selected_overrides
 from scoreprior.environments import environments
@@ -129,6 +129,8 @@ class Results:
     def why_missing(self, environment: str, method: str) -> str:
         """ "not run", "failed", or "n/a" where the method says that it does not apply to such tasks."""
         errors = self.errors.get((environment, method), [])
+        if method == ORACLE and environment not in TRUTH_KNOWN:
+            return "n/a"
         if not errors:
             return "not run"
         return "n/a" if all(record["error"]["type"] == "TaskError" for _, record in errors) else "failed"
