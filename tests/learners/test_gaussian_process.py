@@ -11,9 +11,11 @@ from sklearn.gaussian_process import kernels as sk
 
 import scoreprior as sp
 from scoreprior.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, Wave, ZeroMean
-from scoreprior.learners.gaussian_process import PooledGP
+from scoreprior.learners._base import groups_by_size
+from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
 from scoreprior.pooling import PoolingConfig
 from scoreprior.process import GaussianProcess
+from scoreprior.tasks import Standardizer
 
 KERNELS = {
     0.5: sk.Matern(nu=0.5, length_scale=[0.7, 2.0]),
@@ -115,6 +117,7 @@ def matern_tasks(n: int, m: int, seed: int) -> sp.TaskSet:
     return sp.TaskSet.from_arrays(xs, ys)
 
 
+@pytest.mark.slow
 def test_pooled_gp_recovers_the_parameters_that_made_the_tasks():
     tasks = matern_tasks(40, 15, 0)
     prior = sp.learner("pooled-gp", **LIKELIEST).fit(tasks, 0)
@@ -171,6 +174,7 @@ def test_many_tasks_are_fitted_on_a_subset_and_used_in_full():
     assert process.kernel.parts[-1].diagonal(x).mean() < fewer.kernel.parts[-1].diagonal(x).mean()
 
 
+@pytest.mark.slow
 def test_long_tasks_are_fitted_on_some_of_their_points():
     plain = {"deviation": ("smooth",), "centres": 8, "foresight": 0, "waves": 0, "candidates": 2}
     tasks = matern_tasks(6, 40, 3)
@@ -180,6 +184,34 @@ def test_long_tasks_are_fitted_on_some_of_their_points():
     assert 0 < abs(difference) < 4 / np.sqrt(2 * 6 * 20)
     longer = PooledGP(PoolingConfig(**plain, most_points=41)).fit(tasks, 0).process
     np.testing.assert_array_equal(longer.noise_std, all_points.noise_std)
+
+
+class InChunks(PooledGPPrior):
+    chunk = 1
+
+
+def test_many_tasks_are_inferred_with_others_of_their_size():
+    rng = np.random.default_rng(4)
+    sizes = np.array([3, 30, 8, 12, *[5] * 9, 20, 9, *[16] * 12])
+    contexts = sp.TaskSet([sp.Task(rng.uniform(-2, 2, size), rng.normal(size=size)) for size in sizes])
+    assert [sizes[rows].tolist() for rows in groups_by_size(sizes, 10)] == [
+        [3, 8, *[5] * 9],
+        [12, 9, *[16] * 12],
+        [30, 20],  # two are not worth a group of their own
+    ]
+    assert [len(rows) for rows in groups_by_size(sizes, 12)] == [25, 2]  # eleven small ones are too few by now
+    assert len(groups_by_size(sizes, 100)) == len(groups_by_size(np.array([0]), 1)) == 1
+    process = GaussianProcess(ZeroMean(), Matern(jnp.float32(1.0), jnp.ones(1), 2.5), jnp.float32(0.1))
+    together, apart = (kind(Standardizer.fit(contexts), process) for kind in (PooledGPPrior, InChunks))
+    queries = [np.linspace(-3, 3, 2 + i % 4) for i in range(len(sizes))]
+    whole, parts = together.condition_many(contexts, 0), apart.condition_many(contexts, 0)
+    assert [len(each.groups) for each in (whole, parts)] == [1, 3]
+    assert len(parts) == len(sizes)
+    for i, (one, other) in enumerate(zip(whole.predict(queries), parts.predict(queries))):
+        np.testing.assert_allclose(other.mean, one.mean, atol=1e-4)
+        np.testing.assert_allclose(other.std, one.std, rtol=1e-3)
+        if i in (0, 1):
+            np.testing.assert_allclose(parts[i - len(sizes)].predict(queries[i]).mean, one.mean, atol=1e-4)
 
 
 def test_vanilla_gp_finds_the_marginal_likelihood_of_scikit_learn():

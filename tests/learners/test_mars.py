@@ -107,8 +107,8 @@ def test_the_closed_form_is_the_centre_and_half_of_the_predictive(anchor_only):
     np.testing.assert_allclose(ours.std**2, (alone.std**2 + truth.std**2) / 2, rtol=1e-3)
 
 
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_a_temperature_weighs_the_prior_in_the_closed_form_too(anchor_only, temperature: float):
+def test_a_temperature_weighs_the_prior_in_the_closed_form_too(anchor_only):
+    temperature = 2.0
     env, prior, exact = anchor_only
     prior = eqx.tree_at(lambda p: p.hyper.temperature, prior, jnp.float32(temperature))
     context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 9)

@@ -173,6 +173,7 @@ def test_every_regulariser_is_its_filter_of_the_spectrum():
         np.testing.assert_allclose(got, expected, rtol=5e-3, atol=5e-3 * scale, err_msg=str(regulariser))
 
 
+@pytest.mark.slow
 def test_nystrom_with_all_points_is_the_kernel_exponential_family():
     """The same values at the samples; elsewhere the projection on the span of the kernels, so the same without zeta."""
     samples, points, _ = _gaussian(25, 2, 1)

@@ -16,12 +16,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior._arrays import TaskError, check_query
 from scoreprior._types import KeyLike, as_key
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
+
+_CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
 
 
 class Mixture(NamedTuple):
@@ -70,9 +72,13 @@ class Prior(eqx.Module):
             tasks = TaskSet(tasks, allow_empty=True)
         if tasks.dim != self.dim:
             raise TaskError(f"{tasks[0].name} has {tasks.dim} input columns; this prior was fitted with {self.dim}.")
-        batch = self.standardizer.apply(tasks).padded(bucket(int(tasks.sizes.max())))
-        keys = jax.random.split(as_key(key), len(tasks))
-        return Posteriors(self, infer_in_chunks(bare(self), batch, keys, self.chunk or len(tasks)), len(tasks))
+        scaled, keys = self.standardizer.apply(tasks), jax.random.split(as_key(key), len(tasks))
+        chunk = self.chunk or len(tasks)
+        groups = []
+        for rows in groups_by_size(tasks.sizes, _CHUNKS_WORTH_COMPILING * chunk):
+            batch = scaled.take(rows).padded(bucket(int(tasks.sizes[rows].max())))
+            groups.append(Group(rows, infer_in_chunks(bare(self), batch, keys[rows], chunk)))
+        return Posteriors(self, groups)
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
         """Write the prior to a file that `load_prior` reads; the file appears whole or not at all.
@@ -103,16 +109,25 @@ class Posterior:
 
     def predict(self, x: Any) -> Predictive:
         """Predictive distribution of y at x (q, d), in original units."""
-        return Posteriors(self.prior, jax.tree.map(lambda leaf: leaf[None], self.state), 1).predict([x])[0]
+        alone = Group(np.zeros(1, int), jax.tree.map(lambda leaf: leaf[None], self.state))
+        return Posteriors(self.prior, [alone]).predict([x])[0]
+
+
+class Group(NamedTuple):
+    """Tasks of similar size: their positions among all, and one batch of their posterior states."""
+
+    rows: Int[np.ndarray, " n"]
+    state: PyTree
 
 
 class Posteriors(Sequence[Posterior]):
-    """Posteriors of many tasks, held as one batch; index or iterate it."""
+    """Posteriors of many tasks, held in a few batches; index or iterate it."""
 
-    def __init__(self, prior: Prior, state: PyTree, n: int):
+    def __init__(self, prior: Prior, groups: Sequence[Group]):
         self.prior = prior
-        self.state = state
-        self._n = n
+        self.groups = groups
+        self._n = sum(len(group.rows) for group in groups)
+        self._places = {int(row): (group, at) for group in groups for at, row in enumerate(group.rows)}
 
     def __len__(self) -> int:
         return self._n
@@ -122,33 +137,52 @@ class Posteriors(Sequence[Posterior]):
             return [self[i] for i in range(*index.indices(self._n))]
         if not -self._n <= index < self._n:
             raise IndexError(f"There are {self._n} posteriors; index {index} is out of range.")
-        position = index % self._n
-        return Posterior(self.prior, jax.tree.map(lambda leaf: leaf[position], self.state))
+        group, at = self._places[index % self._n]
+        return Posterior(self.prior, jax.tree.map(lambda leaf: leaf[at], group.state))
 
     def __iter__(self) -> Iterator[Posterior]:
         return (self[i] for i in range(self._n))
 
     def predict(self, xs: Sequence[Any]) -> list[Predictive]:
-        """Predictives of all tasks at their own query points, in one compiled call."""
+        """Predictives of all tasks at their own query points, in one compiled call for each batch."""
         if len(xs) != self._n:
             raise TaskError(f"{len(xs)} sets of query points were given for {self._n} tasks.")
         queries = [check_query(x, self.prior.dim) for x in xs]
+        found: dict[int, Predictive] = {}
+        for rows, state in self.groups:
+            found |= zip(rows.tolist(), self._predict(state, [queries[row] for row in rows]))
+        return [found[row] for row in range(self._n)]
+
+    def _predict(self, state: PyTree, queries: Sequence[Float[np.ndarray, "q d"]]) -> Iterator[Predictive]:
         scaler = self.prior.standardizer
-        padded = np.zeros((self._n, bucket(max(map(len, queries))), self.prior.dim), np.float32)
+        padded = np.zeros((len(queries), bucket(max(map(len, queries))), self.prior.dim), np.float32)
         for row, query in zip(padded, queries):
             row[: len(query)] = scaler.scale_x(query)
-        mixtures = jax.tree.map(np.asarray, evaluate_many(bare(self.prior), self.state, jnp.asarray(padded)))
-        predictives = []
+        mixtures = jax.tree.map(np.asarray, evaluate_many(bare(self.prior), state, jnp.asarray(padded)))
         for i, query in enumerate(queries):
             one = [None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures]
-            predictives.append(Predictive(*one).affine(scaler.y_std, scaler.y_mean))
-        return predictives
+            yield Predictive(*one).affine(scaler.y_std, scaler.y_mean)
 
 
 def bare(prior: Prior) -> Prior:
     """The prior without standardiser and notes, which are no arrays: all priors of a method share compiled code."""
     prior = eqx.tree_at(lambda p: p.standardizer, prior, None)
     return eqx.tree_at(lambda p: p.notes, prior, None) if getattr(prior, "notes", None) is not None else prior
+
+
+def groups_by_size(sizes: Int[np.ndarray, " n"], least: int) -> list[Int[np.ndarray, " k"]]:
+    """Positions of tasks to pad together: small ones apart from large ones, where at least so many are small.
+
+    The smallest tasks have up to 8 points, the next ones up to 16, and so on; too few go with the next larger ones.
+    """
+    rest, groups, width = np.arange(len(sizes)), [], 8
+    while width < sizes.max():
+        small = sizes[rest] <= width
+        if small.sum() >= least:
+            groups.append(rest[small])
+            rest = rest[~small]
+        width *= 2
+    return [*groups, rest]
 
 
 def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: int) -> PyTree:
