@@ -18,7 +18,7 @@ from scoreprior.kernels import LinearMean, Matern
 from scoreprior.learners import mars
 from scoreprior.learners._base import bare, evaluate_many, infer_many
 from scoreprior.learners._calibration import predictive_nll
-from scoreprior.learners.gaussian_process import PooledGPPrior
+from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
 from scoreprior.learners.mars_prior import _smooth
 from scoreprior.pooling import PoolingConfig
 from scoreprior.process import GaussianProcess
@@ -124,6 +124,12 @@ def test_a_temperature_weighs_the_prior_in_the_closed_form_too(anchor_only):
     predictive = prior.condition(context.x, context.y, 0).predict(x)
     np.testing.assert_allclose(predictive.mean, scaler.unscale_y(mean), atol=2e-3 * scaler.y_std)
     np.testing.assert_allclose(predictive.scales[-1], np.sqrt(variance) * scaler.y_std, rtol=1e-2)
+
+
+def test_the_anchor_is_the_hierarchical_process_of_the_same_seed(anchor_only):
+    env, prior, _ = anchor_only
+    same = PooledGP(PoolingConfig(foresight=0, waves=0)).fit(env.meta_train, 0).process
+    assert eqx.tree_equal(same, prior.process)
 
 
 def test_draws_from_the_prior_have_the_anchors_moments(anchor_only):

@@ -180,10 +180,13 @@ class MARS:
             checkpoint: file to write as the network trains; if it is there already, training goes on from it.
             resume: file to go on from, if it is another one.
         """
-        base_key, point_key, interpolator_key, network_key, train_key, learn_key = jax.random.split(as_key(key), 6)
+        point_key, interpolator_key, network_key, train_key, learn_key = jax.random.split(
+            jax.random.fold_in(as_key(key), 1), 5
+        )
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded()
-        process = None if self.base is None else learn_process(padded, self.base, base_key)
+        # The key itself, as `PooledGP` does: the same seed gives the same process, and only what follows differs.
+        process = None if self.base is None else learn_process(padded, self.base, as_key(key))
         box = Box.around(padded)
         measurement = box if self.measurement == "box" else DataDriven.around(padded, point_key)
         fitted = None
