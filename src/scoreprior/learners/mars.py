@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -269,7 +270,7 @@ class MARS:
         metrics = {"training_loss": history[-1].loss}
         if validate is None:
             return richer, metrics
-        before, after = (np.asarray(eqx.filter_jit(validate.losses)(each)) for each in (start, network))
+        before, after = validate.compare(start, network)
         metrics |= {"held_out_loss_without_network": float(before.mean()), "held_out_loss": float(after.mean())}
         if score.process is None:
             return richer, metrics
@@ -351,3 +352,8 @@ class _HeldOut(eqx.Module):
     def losses(self, network: ScoreNetwork) -> Float[Array, " n"]:
         """One loss per draw."""
         return jax.lax.map(lambda key: self.loss(network, key)[0], jax.random.split(self.key, 64))
+
+    def compare(self, *networks: ScoreNetwork) -> Iterator[Float[np.ndarray, " n"]]:
+        """The losses of each network, draw by draw."""
+        losses = eqx.filter_jit(self.losses)
+        return (np.asarray(losses(network)) for network in networks)
