@@ -17,6 +17,7 @@ from scoreprior import DataError, environment, environments, methods
 from scoreprior.bench import catalogue
 from scoreprior.bench.plan import Plan
 from scoreprior.bench.report import write_report
+from scoreprior.bench.report.findings import Standing
 from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.table import Table
 from scoreprior.bench.report.tables import ABLATION_GROUPS, INTERPOLATOR_GROUPS, all_tables
@@ -125,10 +126,27 @@ def test_the_first_paragraph_says_where_mars_is_not_first(out, tmp_path):
     assert page.index(first.split(",")[0]) < page.index("<p>")
 
 
+@pytest.mark.parametrize(
+    ("mars", "is_first", "is_level", "told"),
+    [
+        (0.1467, True, False, ""),
+        (0.14681, True, True, ""),
+        (0.1469, False, False, "0.1468 against 0.1469"),
+        (0.2, False, False, "0.147 against 0.200"),
+    ],
+)
+def test_predictions_that_differ_by_round_off_are_level(mars: float, is_first: bool, is_level: bool, told: str):
+    one = Standing("sinusoid", "rmse", "mars-gp", mars, "hierarchical-gp", 0.1468, 0.01)
+    assert (one.is_first, one.is_level, one.is_worse) == (is_first, is_level, not is_first)
+    assert is_first or told in str(one)
+
+
 def test_the_first_paragraph_follows_the_records(tmp_path):
     make(tmp_path, {"last-value": 0.2, "hierarchical-gp": 0.5, "mars-gp": 0.3})
     _, (first, *_) = write_report(tmp_path)
-    assert re.search(r"is first among the learned methods in [4-6] of 6 comparisons", first)
+    assert re.search(
+        r"is first among the learned methods in [4-6] of 6 comparisons.*level with the first in 0\.", first
+    )
     assert not re.search(r"(RMSE|NLL) on (berkeley|sinusoid) \(hierarchical-gp", first)
     assert "A rule without learning does better in RMSE on berkeley (last-value: " in first
 

@@ -20,6 +20,7 @@ from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.significance import LEVEL, worse
 from scoreprior.bench.report.table import number, shown
 
+_LEVEL = 1e-4  # relative; records keep five digits of a task
 METRICS = {"rmse": "RMSE", "nll": "NLL", "pooled_calibration_error": "pooled calibration"}
 
 
@@ -35,15 +36,23 @@ class Standing(NamedTuple):
     p: float
 
     @property
+    def is_level(self) -> bool:
+        """Two ways to the same prediction differ by round-off."""
+        return abs(self.mars_mean - self.other_mean) <= _LEVEL * abs(self.other_mean)
+
+    @property
     def is_first(self) -> bool:
-        return self.mars_mean <= self.other_mean
+        return self.mars_mean <= self.other_mean or self.is_level
 
     @property
     def is_worse(self) -> bool:
         return not self.is_first and self.p < LEVEL
 
     def __str__(self) -> str:
-        figures = f"{number(self.other_mean)} against {number(self.mars_mean)} of {self.mars}"
+        other, mars = number(self.other_mean), number(self.mars_mean)
+        if other == mars:  # differ they do, or nothing would be said
+            other, mars = f"{self.other_mean:.4g}", f"{self.mars_mean:.4g}"
+        figures = f"{other} against {mars} of {self.mars}"
         return f"{METRICS[self.metric]} on {self.environment} ({self.other}: {figures})"
 
 
@@ -80,10 +89,11 @@ def mars_standing(results: Results) -> str:
     behind = [each for each in learned if not each.is_first and not each.is_worse]
     worse_than = [each for each in learned if each.is_worse]
     beaten = [each for each in rules if not each.is_first]
+    level = sum(each.is_level for each in learned)
     sentences = [
         f"MARS (the better of {' and '.join(MARS)}) is first among the learned methods in "
-        f"{sum(each.is_first for each in learned)} of {len(learned)} comparisons (environments times "
-        f"{', '.join(METRICS.values())})."
+        f"{sum(each.is_first for each in learned) - level} of {len(learned)} comparisons (environments times "
+        f"{', '.join(METRICS.values())}), and level with the first in {level}."
     ]
     if worse_than:
         sentences.append(f"It is not first, and significantly worse than the best, in {_listed(worse_than)}.")
