@@ -132,6 +132,7 @@ def test_pooled_gp_recovers_the_parameters_that_made_the_tasks():
     np.testing.assert_allclose(mean, 3 + 2 * query[:, 0], atol=4 * 1.5 / np.sqrt(40))
 
 
+@pytest.mark.slow
 def test_pooled_gp_is_nearly_as_good_as_the_process_that_made_the_tasks():
     prior = sp.learner("pooled-gp", **LIKELIEST).fit(matern_tasks(40, 15, 0), 0)
     test = matern_tasks(60, 40, 1).context_target(6)
