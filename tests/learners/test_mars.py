@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -266,6 +267,21 @@ def test_the_network_stays_if_its_gain_is_no_chance_and_it_predicts_better(monke
     prior = sp.MARS(**SMALL).fit(sp.environment("sinusoid").meta_train, 0, progress=False)
     assert (prior.score.network is not None) == stays
     assert 2 - len(nlls) == asked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "settings", "learns"),
+    [
+        (7, {}, False),
+        (7, {"held_out": 0.0}, True),
+        (7, {"base": None, "noise_std": 0.1, "settle": 0, "level": 0.1}, True),
+    ],
+)
+def test_a_network_that_nobody_can_judge_is_left_out(count: int, settings: dict[str, Any], learns: bool):
+    tasks = sp.environment("sinusoid").meta_train.take(range(count))  # a fifth of seven is one
+    prior = sp.MARS(**SMALL | settings).fit(tasks, 0, progress=False)
+    assert (prior.score.network is not None) == learns
 
 
 @pytest.mark.slow

@@ -71,8 +71,9 @@ class MARS:
         objective: how the network is fitted; with a base it is always denoising.
         level: standard deviation of the denoising noise, standardised units; None takes the base's noise, at most 0.1.
         anneal: coarsest noise level of a noise-conditional network, from which inference goes down to `level`.
-        held_out: share of the tasks that decide when training stops and whether the network stays; with 0, or fewer
-            than two tasks in that share, it trains to the end and stays.
+        held_out: share of the tasks that decide when training stops and whether the network stays. If fewer than two
+            tasks are in that share nobody can tell whether it helps, and there is none on top of a base; with 0, or
+            without a base, it trains to the end and stays.
         measurement: where functions are measured: "data" (training inputs, half of them jittered) or "box" (the paper).
         points: size k of a training step's measurement set.
         tasks_per_step: functions per training step; None takes all tasks.
@@ -191,7 +192,8 @@ class MARS:
         box = Box.around(padded)
         measurement = box if self.measurement == "box" else DataDriven.around(padded, point_key)
         fitted = None
-        if self.network is not None or self.estimator is not None:
+        learns = self.network is not None and not (process is not None and self._too_few(tasks))
+        if learns or self.estimator is not None:
             fitted = self._interpolate(padded, process, interpolator_key)
         score = self._score(fitted, process, network_key)
         metrics: dict[str, float] = {}
@@ -201,7 +203,7 @@ class MARS:
         prior = MARSPrior(
             standardizer, score, measurement, box, hyper, smoothing, self.bnn, static, self.settle, self.closed_form
         )
-        if self.network is not None and fitted is not None:
+        if learns and fitted is not None:
             files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}
             prior, metrics = self._train(prior, tasks, fitted, network_key, train_key, **files)
         if self.learn:
@@ -248,8 +250,7 @@ class MARS:
         if score.process is not None:
             # The residual starts at nothing: the anchor is right until the data say otherwise.
             start = eqx.tree_at(lambda n: n.final, start, jax.tree.map(jnp.zeros_like, start.final))
-        held = round(self.held_out * count)
-        held = 0 if held < _FEWEST_HELD_OUT else held
+        held = 0 if self._too_few(tasks) else round(self.held_out * count)
         split_key, loss_key, held_key, gate_key = jax.random.split(train_key, 4)
         shuffled = np.asarray(jax.random.permutation(split_key, count))
         loss = self._loss(fitted, prior.measurement, score, shuffled[held:])
@@ -283,6 +284,10 @@ class MARS:
             if full < bare:
                 return richer, metrics
         return prior, metrics
+
+    def _too_few(self, tasks: TaskSet) -> bool:
+        """Whether held-out tasks were to judge the network, and are too few for that."""
+        return self.held_out > 0 and round(self.held_out * len(tasks)) < _FEWEST_HELD_OUT
 
     def _loss(
         self,
