@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -139,6 +140,20 @@ def test_predictions_that_differ_by_round_off_are_level(mars: float, is_first: b
     one = Standing("sinusoid", "rmse", "mars-gp", mars, "hierarchical-gp", 0.1468, 0.01)
     assert (one.is_first, one.is_level, one.is_worse) == (is_first, is_level, not is_first)
     assert is_first or told in str(one)
+
+
+def test_ablations_are_compared_by_the_seeds_that_both_have(tmp_path):
+    make(tmp_path, {"mars-gp": 0.3, "mars-ssge": 0.5})
+    path = tmp_path / "records" / "berkeley.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    whole = {each["cell"]["seed"]: each for each in lines if each["cell"]["method"] == "mars-gp"}
+    changed = [each for each in lines if each["cell"]["method"] != "mars-ssge" or each["cell"]["seed"] == 0]
+    for each in changed:
+        if each["cell"]["method"] == "mars-ssge":  # it changes nothing, and has one seed of two
+            each["summary"], each["tasks"] = whole[0]["summary"], whole[0]["tasks"]
+    whole[1]["summary"] = whole[1]["summary"] | {"nll": whole[0]["summary"]["nll"] - 1}
+    path.write_text("".join(json.dumps(each) + "\n" for each in changed))
+    assert "mars-ssge: worse on 0 of 1" in write_report(tmp_path)[1][2]
 
 
 def test_the_first_paragraph_follows_the_records(tmp_path):

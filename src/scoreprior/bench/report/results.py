@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,11 @@ class Entry:
 
     cells: list[Cell]
     records: list[Record]
+
+    def only(self, seeds: Collection[int]) -> Entry:
+        """The records of these seeds."""
+        kept = [(cell, record) for cell, record in zip(self.cells, self.records) if cell.seed in seeds]
+        return Entry(*map(list, zip(*kept)))
 
     def figure(self, metric: str) -> Figure | None:
         """Mean and standard deviation over seeds of a metric's mean over tasks; None for a point predictor's NLL."""
