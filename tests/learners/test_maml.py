@@ -102,12 +102,12 @@ def test_a_task_without_points_weighs_nothing():
 
 
 def test_long_tasks_are_seen_in_parts():
-    x = jnp.arange(250.0)[None, :, None].repeat(2, 0)
-    tasks = PaddedTasks(x, x[..., 0], jnp.arange(250)[None, :] < jnp.array([250, 130])[:, None])
+    x = jnp.arange(450.0)[None, :, None].repeat(2, 0)
+    tasks = PaddedTasks(x, x[..., 0], jnp.arange(450)[None, :] < jnp.array([450, 230])[:, None])
     seen = []
     for seed in (1, 2):
         context, target = sample_episodes(tasks, 2, Cut((0.5, 0.5), 1.0), jax.random.key(seed))
-        assert context.mask.sum(1).tolist() == target.mask.sum(1).tolist() == [50, 50]
+        assert context.mask.sum(1).tolist() == target.mask.sum(1).tolist() == [100, 100]
         for row in range(2):  # with forward=1 the context comes before the target
             assert context.y[row][context.mask[row]].max() < target.y[row][target.mask[row]].min()
         seen.append(set(np.asarray(context.y)[np.asarray(context.mask)].tolist()))

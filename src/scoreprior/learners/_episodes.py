@@ -21,7 +21,7 @@ EpisodeLoss: TypeAlias = Callable[[Any, PaddedTasks, PaddedTasks, PRNGKeyArray],
 """loss(model, context, target, key) of one task; a curve has an entry for each of g variants to compare."""
 
 _HELD_OUT_EPISODES = 64
-_MOST_POINTS = 100  # of a task in one episode: long tasks are seen in parts, other ones at every step
+_MOST_POINTS = 200  # of a task in one episode: long tasks are seen in parts, other ones at every step
 
 
 class Episodes(NamedTuple):
@@ -63,7 +63,7 @@ def split_task(task: PaddedTasks, cut: Cut, key: PRNGKeyArray) -> Episodes:
 
 
 def sample_episodes(tasks: PaddedTasks, count: int, cut: Cut, key: PRNGKeyArray) -> Episodes:
-    """`count` of the tasks without replacement, up to 100 points of each, split at random; empty tasks come last."""
+    """`count` of the tasks without replacement, up to 200 points of each, split at random; empty tasks come last."""
     task_key, split_key = jax.random.split(key)
     empty = ~tasks.mask.any(axis=1)
     order = jnp.argsort(empty + jax.random.uniform(task_key, empty.shape))[:count]

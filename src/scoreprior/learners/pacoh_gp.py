@@ -71,7 +71,7 @@ class PACOHGP:
     scale_std: float = 1.0
     noise_std: float = 0.1
     tasks_per_step: int | None = 16
-    most_points: int = 100
+    most_points: int = 200
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(steps=2000, learning_rate=5e-3, schedule="cosine")
     )
