@@ -33,6 +33,7 @@ from scoreprior.process import GaussianProcess
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.serialization import PriorFileError, describe, load_prior, save_prior
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet
+from scoreprior.widths import Widths
 
 # Settings with which a method is quick to fit; the others wait for `-m slow`.
 QUICK: dict[str, dict[str, Any]] = {
@@ -68,7 +69,8 @@ def by_hand() -> PooledGPPrior:
     centres = numbers(3, 2)
     deviation = (Linear(numbers(), numbers(2)), Matern(numbers(), numbers(2), 0.5))
     kernel = Sum((*deviation, Basis(smooth, centres, numbers(3, 3))))
-    process = GaussianProcess(BasisMean(smooth, centres, numbers(3)), kernel, numbers())
+    widths = Widths(numbers(5), numbers(5), numbers())
+    process = GaussianProcess(BasisMean(smooth, centres, numbers(3)), kernel, numbers(), numbers(8), widths)
     return PooledGPPrior(Standardizer.fit(tasks()), process)
 
 
@@ -434,6 +436,13 @@ def _nested(depth: int) -> Any:
     for _ in range(depth):
         tree = [tree]
     return tree
+
+
+def test_a_file_from_before_a_field_was_there_has_its_default():
+    prior = eqx.tree_at(lambda p: p.process.widths, fitted("by hand"), None)
+    structure, arrays = encode(prior, "it")
+    assert structure["fields"]["process"]["fields"].pop("widths", 0) is None
+    assert_same_tree(decode(structure, arrays), prior)
 
 
 FORGERIES: dict[str, tuple[dict[str, Any], str]] = {

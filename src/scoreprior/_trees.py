@@ -137,8 +137,13 @@ def _class_label(cls: type, where: str) -> str:
 
 
 def _instance(cls: type, fields: dict[str, Any]) -> Any:
-    """An object with these fields, made as equinox unflattens modules: no __init__ runs."""
-    if set(fields) != {field.name for field in dataclasses.fields(cls)}:
+    """An object with these fields, made as equinox unflattens modules: no __init__ runs.
+
+    A field that the file is too old to have takes its default: a field added later must default to what was before.
+    """
+    known = dataclasses.fields(cls)
+    fields = {f.name: f.default for f in known if f.default is not dataclasses.MISSING} | fields
+    if set(fields) != {field.name for field in known}:
         raise TreeError(f"its {cls.__name__} has other fields than this Scoreprior's; the versions differ")
     made: Any = object.__new__(cls)
     for name, value in fields.items():

@@ -10,15 +10,17 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, solve_cholesky, solve_lower
 from scoreprior.kernels import Kernel, Mean
+from scoreprior.widths import Widths, surprise
 
 
 class Conditioned(eqx.Module):
-    """What a process keeps of one task's points: inputs, factor of K + noise, K^-1 residual."""
+    """What a process keeps of one task's points: inputs, factor of K + noise, K^-1 residual, their surprise."""
 
     x: Float[Array, "m d"]
     mask: Bool[Array, " m"]
     factor: Float[Array, "m m"]
     weights: Float[Array, " m"]
+    surprise: Float[Array, ""]
 
 
 class GaussianProcess(eqx.Module):
@@ -29,12 +31,19 @@ class GaussianProcess(eqx.Module):
     noise_std: Float[Array, ""]
     # Relative widths of the equally likely Gaussians that a predictive of y is made of; a single 1 is Gaussian.
     tails: Float[Array, " c"] = eqx.field(default_factory=lambda: np.ones(1, np.float32))
+    widths: Widths | None = None
 
     def condition(self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]) -> Conditioned:
         """The posterior given one padded task; no real point leaves the prior."""
         factor = self._factor(x, mask)
         residual = jnp.where(mask, y - self.mean(x), 0.0)
-        return Conditioned(x, mask, factor, solve_cholesky(factor, residual))
+        weights = solve_cholesky(factor, residual)
+        return Conditioned(x, mask, factor, weights, surprise(residual @ weights, jnp.sum(mask)))
+
+    def widen(self, mean: Float[Array, " q"], surprise: Float[Array, ""]) -> Float[Array, "c q"]:
+        """Factors on the widths of a predictive of y with this mean: one row for each Gaussian of its tails."""
+        widths = jnp.ones_like(mean) if self.widths is None else self.widths(mean, surprise)
+        return self.tails[:, None] * widths
 
     def log_likelihood(
         self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]

@@ -28,6 +28,7 @@ from scoreprior.scores.gaussian import ShrunkGaussian
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.serialization import describe
 from scoreprior.tasks import bucket
+from scoreprior.widths import Widths
 
 
 def process() -> GaussianProcess:
@@ -125,6 +126,27 @@ def test_a_temperature_weighs_the_prior_in_the_closed_form_too(anchor_only):
     predictive = prior.condition(context.x, context.y, 0).predict(x)
     np.testing.assert_allclose(predictive.mean, scaler.unscale_y(mean), atol=2e-3 * scaler.y_std)
     np.testing.assert_allclose(predictive.scales[-1], np.sqrt(variance) * scaler.y_std, rtol=1e-2)
+
+
+@pytest.mark.parametrize("closed_form", [True, False])
+def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only, closed_form: bool):
+    env, prior, exact = anchor_only
+    widths = Widths(jnp.array([-1.0, 1.0]), jnp.array([0.5, -0.5]), jnp.float32(0.8))
+    prior = replace(prior, closed_form=closed_form)
+    wider = eqx.tree_at(lambda p: p.score.process.widths, prior, widths, is_leaf=lambda leaf: leaf is None)
+    wider_exact = eqx.tree_at(lambda p: p.process.widths, exact, widths, is_leaf=lambda leaf: leaf is None)
+    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 30)
+    scaler, process = exact.standardizer, exact.process
+    known = jnp.asarray(scaler.scale_x(np.reshape(context.x, (-1, 1))), jnp.float32)
+    residual = (context.y - scaler.y_mean) / scaler.y_std - np.asarray(process.mean(known), np.float64)
+    gram = np.asarray(process.kernel(known, known)) + float(process.noise_std) ** 2 * np.eye(len(known))
+    log_surprise = np.log((10 + residual @ np.linalg.solve(gram, residual)) / (10 + len(known)))
+    for before, after in ((prior, wider), (exact, wider_exact)):
+        plain, wide = (each.condition(context.x, context.y, 0).predict(x) for each in (before, after))
+        np.testing.assert_allclose(wide.mean, plain.mean, atol=1e-4 * scaler.y_std)
+        level = (plain.mean - scaler.y_mean) / scaler.y_std
+        log_factor = np.interp(level, [-1, 1], [0.5, -0.5]) + 0.8 * log_surprise
+        np.testing.assert_allclose(wide.std / plain.std, np.exp(1.6 * np.tanh(log_factor / 1.6)), rtol=2e-3)
 
 
 def test_the_anchor_is_the_hierarchical_process_of_the_same_seed(anchor_only):

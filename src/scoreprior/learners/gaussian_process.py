@@ -39,11 +39,13 @@ class PooledGP:
     hyper-parameters are tuned to that (`PoolingConfig.foresight`; 0 leaves them at their maximum likelihood).
 
     `PooledGP.hierarchical()` is its richer sibling and the base process of MARS: a smooth mean function shared by all
-    tasks, and deviations that add affine, rough, smooth and wavy parts.
+    tasks, deviations that add affine, rough, smooth and wavy parts, and learned widths (`PoolingConfig.widths`).
     """
 
     pooling: PoolingConfig = field(
-        default_factory=lambda: PoolingConfig(deviation=("rough", "smooth"), either=True, mean="linear", waves=0)
+        default_factory=lambda: PoolingConfig(
+            deviation=("rough", "smooth"), either=True, mean="linear", waves=0, widths=False
+        )
     )
 
     @classmethod
@@ -111,5 +113,5 @@ class VanillaGP:
 
 def _predict(process: GaussianProcess, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
     mean, variance = process.predict_marginals(state, x)
-    scales = process.tails[:, None] * jnp.sqrt(variance + process.noise_std**2)
+    scales = process.widen(mean, state.surprise) * jnp.sqrt(variance + process.noise_std**2)
     return Mixture(jnp.broadcast_to(mean, scales.shape), scales)

@@ -65,10 +65,12 @@ class MARSPrior(Prior):
             self.score, self.measurement, self.inference, hyper, context, particles, run_key, self._offset
         )
         exact = self._exact()
-        return Inferred(particles, None if exact is None else exact.condition(*context))
+        known = None if exact is None else exact.condition(*context)
+        surprise = jnp.zeros(()) if process is None else process.condition(*context).surprise
+        return Inferred(particles, known, surprise)
 
     def evaluate(self, state: Inferred, x: Float[Array, "q d"]) -> Mixture:
-        """A mixture of the particles at x with the noise, smoothed, once for every width of the tails.
+        """A mixture of the particles at x with the noise, smoothed, once for every width of the process's predictive.
 
         A closed form has a mean that is free of a few particles' chance: they are centred there, and its marginals are
         as many components again.
@@ -85,9 +87,9 @@ class MARSPrior(Prior):
             parts, widths = (
                 jnp.concatenate([few, jnp.broadcast_to(known, few.shape)]) for few, known in zip(smooth, (mean, std))
             )
-        tails = (jnp.ones(1) if self.process is None else self.process.tails)[:, None, None]
-        wide = (centre + tails * (parts - centre)).reshape(-1, len(x))
-        return Mixture(wide, (tails * widths).reshape(-1, len(x)), locs)
+        factors = jnp.ones((1, 1, 1)) if self.process is None else self.process.widen(centre, state.surprise)[:, None]
+        wide = (centre + factors * (parts - centre)).reshape(-1, len(x))
+        return Mixture(wide, (factors * widths).reshape(-1, len(x)), locs)
 
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n draws from the learned prior at x, in original units: Langevin steps along the score."""
@@ -137,10 +139,11 @@ class MARSPrior(Prior):
 
 
 class Inferred(eqx.Module):
-    """Particles of a task's posterior, and what its closed form keeps of the task, where there is one."""
+    """Particles of a task's posterior, what its closed form keeps of the task, and how surprising that was."""
 
     particles: PyTree
     exact: Conditioned | None
+    surprise: Float[Array, ""]
 
 
 class Scaled(eqx.Module):

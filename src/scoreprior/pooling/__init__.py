@@ -1,21 +1,22 @@
 """Learn one Gaussian process from all tasks together.
 
 `_model.py` says what the process is made of, `_evidence.py` fits it by type-II maximum likelihood, `_foresight.py`
-tunes it to predict the later points of a task from the earlier ones.
+tunes it to predict the later points of a task from the earlier ones, `_widths.py` learns where predictives are wider.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from scoreprior.pooling._evidence import most_likely
 from scoreprior.pooling._foresight import foresee, shortfall
 from scoreprior.pooling._model import Pool, PoolingConfig, find_centres, new_task_process, start, tail_widths
+from scoreprior.pooling._widths import learn_widths
 from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
 
@@ -35,10 +36,12 @@ def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) 
         if config.either:
             best = int(np.argmin([shortfall(pool, fit, each) for fit, each in zip(fits, options)]))
         parameters, config = fits[best], options[best]
+        tails, widths = np.ones(1), None
         if config.foresight:
             parameters = foresee(pool, parameters, config)
+            tails, widths = learn_widths(pool, parameters, config) if config.widths else (tail_widths(parameters), None)
         process = new_task_process(parameters, Pool(tasks, centres), config)
-        process = eqx.tree_at(lambda p: p.tails, process, tail_widths(parameters))
+        process = replace(process, tails=jnp.asarray(tails), widths=widths)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), process)
 
 

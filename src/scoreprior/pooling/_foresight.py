@@ -19,12 +19,13 @@ from jaxtyping import Array, Bool, Float
 from scoreprior._linalg import cholesky, mask_gram, solve_cholesky, solve_lower
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, pieces
+from scoreprior.widths import surprise
 
 _CONTEXTS = {0.0: 0.3, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0}
 """Shares of a task's points that are context, and their weights: without a context, too, the spread must be honest."""
 _TAILS = {"tails": np.log(9.0)}
 """Where their climb starts: a Student-t of ten degrees of freedom."""
-_WEIGHT = 5.0
+WEIGHT = 5.0
 """How many independent points the later part of a task is worth, against the type-II fit."""
 
 
@@ -45,30 +46,49 @@ def shortfall(pool: Pool, parameters: Parameters, config: PoolingConfig) -> floa
 
 
 def _loss(parameters: Parameters, start: Parameters, pool: Pool, config: PoolingConfig) -> Float[Array, ""]:
-    mean, covariance = leave_one_out(parameters, pool, config)
-    tasks = pool.tasks
-    df = degrees_of_freedom(parameters)
-
-    def one(mean: Array, covariance: Array, y: Array, mask: Array, share: Array) -> Float[Array, ""]:
-        size = jnp.sum(mask)
-        least = jnp.where(share > 0, 1, 0)
-        seen = mask & (jnp.arange(len(mask)) < jnp.clip(jnp.round(share * size), least, size - 1))
-        later = mask & ~seen
-        log_prob = _student_t(*_predict(mean, covariance, y, seen), y, df)
-        return -jnp.sum(jnp.where(later, log_prob, 0.0)) / jnp.maximum(jnp.sum(later), 1)
-
-    over_tasks = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
-    shares, weights = (jnp.asarray(list(each)) for each in (_CONTEXTS, _CONTEXTS.values()))
-    losses = jax.vmap(lambda share: over_tasks(mean, covariance, tasks.y, tasks.mask, share))(shares)
-    return _WEIGHT * jnp.sum(weights @ losses) / jnp.sum(weights) + _strain(parameters, start)
+    told = foretell(parameters, pool, config)
+    losses = told.losses(_student_t(told.mean, told.std, pool.tasks.y, degrees_of_freedom(parameters)))
+    return WEIGHT * jnp.sum(losses) + strain(parameters, start)
 
 
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss))
 
 
-def _strain(parameters: Parameters, start: Parameters) -> Float[Array, ""]:
+def strain(parameters: Parameters, start: Parameters) -> Float[Array, ""]:
     """How far the type-II fit was left, in factors of e: few tasks say little, and then that fit stands."""
     return 0.5 * sum((jnp.sum((parameters[name] - start[name]) ** 2) for name in start), jnp.zeros(()))
+
+
+class Foretold(eqx.Module):
+    """What was predicted of all points of all tasks, from each share of their first points."""
+
+    mean: Float[Array, "s n m"]
+    std: Float[Array, "s n m"]
+    surprise: Float[Array, "s n"]
+    later: Bool[Array, "s n m"]
+
+    def losses(self, log_prob: Float[Array, "s n m"]) -> Float[Array, " n"]:
+        """Of each task: the mean negative log density of its later points, over the shares by their weights."""
+        total = jnp.sum(jnp.where(self.later, log_prob, 0.0), axis=-1)
+        losses = -total / jnp.maximum(jnp.sum(self.later, axis=-1), 1)
+        weights = jnp.asarray(list(_CONTEXTS.values()))
+        return weights @ losses / jnp.sum(weights)
+
+
+def foretell(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Foretold:
+    """Predict every task from its first points and from the other tasks."""
+    tasks = pool.tasks
+
+    def one(mean: Array, covariance: Array, y: Array, mask: Array, share: Array) -> Foretold:
+        size = jnp.sum(mask)
+        least = jnp.where(share > 0, 1, 0)
+        seen = mask & (jnp.arange(len(mask)) < jnp.clip(jnp.round(share * size), least, size - 1))
+        mean, std, squares = _predict(mean, covariance, y, seen)
+        return Foretold(mean, std, surprise(squares, jnp.sum(seen)), mask & ~seen)
+
+    over_tasks = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
+    over_shares = jax.vmap(over_tasks, in_axes=(None, None, None, None, 0))
+    return over_shares(*leave_one_out(parameters, pool, config), tasks.y, tasks.mask, jnp.asarray(list(_CONTEXTS)))
 
 
 def leave_one_out(
@@ -93,13 +113,13 @@ def leave_one_out(
 
 def _predict(
     mean: Float[Array, " m"], covariance: Float[Array, "m m"], y: Float[Array, " m"], seen: Bool[Array, " m"]
-) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
-    """Mean and standard deviation of every point given those seen."""
+) -> tuple[Float[Array, " m"], Float[Array, " m"], Float[Array, ""]]:
+    """Mean and standard deviation of every point given those seen, and the sum of these ones' whitened squares."""
     factor = cholesky(mask_gram(covariance, seen), 1e-10)
     cross = jnp.where(seen[:, None], covariance, 0.0)
     half = solve_lower(factor, jnp.concatenate([cross, jnp.where(seen, y - mean, 0.0)[:, None]], axis=1))
     variance = jnp.diagonal(covariance) - jnp.sum(half[:, :-1] ** 2, axis=0)
-    return mean + half[:, :-1].T @ half[:, -1], jnp.sqrt(jnp.maximum(variance, 1e-8))
+    return mean + half[:, :-1].T @ half[:, -1], jnp.sqrt(jnp.maximum(variance, 1e-8)), jnp.sum(half[:, -1] ** 2)
 
 
 def _student_t(mean: Array, scale: Array, y: Array, df: Array) -> Float[Array, " m"]:

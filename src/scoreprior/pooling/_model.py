@@ -53,6 +53,8 @@ class PoolingConfig:
         evaluations: most evaluations of the marginal likelihood on the climb (L-BFGS).
         foresight: most evaluations of a second climb that tunes the process, and the tails of its predictive, to
             predict the later points of every task from its earlier ones; 0 leaves the type-II fit.
+        widths: after foresight, learn widths that depend on the level predicted and on how surprising the task has
+            been; they stay if tasks left out are predicted better.
         most_tasks: with more tasks than this, hyper-parameters are fitted to a random subset of this size.
         most_points: and with more points in a task, to as many of them. The shared mean is that of all points.
     """
@@ -65,6 +67,7 @@ class PoolingConfig:
     candidates: int = 8
     evaluations: int = 80
     foresight: int = 40
+    widths: bool = True
     most_tasks: int = 200
     most_points: int = 100
     noise_floor: float = 0.003

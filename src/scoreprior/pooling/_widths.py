@@ -1,0 +1,84 @@
+"""Learn how wide a new task's predictives should be, by their level and by how surprising the task has been.
+
+The process stays as it is; the loss is that of `_foresight.py`. Five times a fifth of the tasks is left out, and if
+the widths learned from the others do not predict those clearly better there are none.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from scoreprior.pooling._evidence import climb
+from scoreprior.pooling._foresight import WEIGHT, Foretold, foretell, strain
+from scoreprior.pooling._model import Parameters, Pool, PoolingConfig, tail_widths
+from scoreprior.widths import Widths
+
+_LEVELS = 5
+_FOLDS = 5
+_FEWEST_TASKS = 10
+"""With fewer tasks than this, none of which may be like the next, nothing is learned of widths."""
+_EVALUATIONS = 60
+
+
+def learn_widths(
+    pool: Pool, parameters: Parameters, config: PoolingConfig
+) -> tuple[Float[np.ndarray, " c"], Widths | None]:
+    """The tails of the predictive, and widths if they pay; with widths there are other tails."""
+    tails = tail_widths(parameters)
+    count = len(pool.tasks.y)
+    low, high = np.quantile(np.asarray(pool.tasks.y)[np.asarray(pool.tasks.mask)], [0.02, 0.98])
+    if count < _FEWEST_TASKS or low == high:
+        return tails, None
+    told = _foretell(parameters, pool, config)
+    task = _Widening(pool, told, jnp.asarray(tails), jnp.asarray(np.linspace(low, high, _LEVELS)))
+    start = {"tails": jnp.ones(()), "level": jnp.zeros(_LEVELS), "surprise": jnp.zeros(())}
+
+    def learn(included: np.ndarray) -> Parameters:
+        return climb(lambda each: _loss_and_gradient(each, start, task, included), start, _EVALUATIONS)[0]
+
+    fold = np.arange(count) % _FOLDS
+    after = np.zeros(count)
+    for out in range(_FOLDS):
+        after = np.where(fold == out, _losses(learn(fold != out), task), after)
+    gain = np.asarray(_losses(start, task)) - after
+    if not gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(count):
+        return tails, None
+    found = learn(fold >= 0)
+    return tails ** np.asarray(found["tails"]), task.widths(found)
+
+
+class _Widening(eqx.Module):
+    """What widths are learned from."""
+
+    pool: Pool
+    told: Foretold
+    tails: Float[Array, " c"]
+    levels: Float[Array, " k"]
+
+    def widths(self, parameters: Parameters) -> Widths:
+        return Widths(self.levels, parameters["level"], parameters["surprise"])
+
+    def losses(self, parameters: Parameters) -> Float[Array, " n"]:
+        """One per task, of the very mixture that will predict: a Student-t has tails that eight Gaussians have not."""
+        told = self.told
+        std = told.std * jax.vmap(jax.vmap(self.widths(parameters)))(told.mean, told.surprise)
+        scales = (self.tails ** parameters["tails"])[:, None, None, None] * std
+        log_prob = jax.scipy.stats.norm.logpdf(self.pool.tasks.y, told.mean, scales)
+        return told.losses(jax.nn.logsumexp(log_prob, axis=0) - jnp.log(len(self.tails)))
+
+
+_foretell = eqx.filter_jit(foretell)
+_losses = eqx.filter_jit(lambda parameters, task: task.losses(parameters))
+
+
+@eqx.filter_jit
+@jax.value_and_grad
+def _loss_and_gradient(
+    parameters: Parameters, start: Parameters, task: _Widening, included: Bool[Array, " n"]
+) -> Float[Array, ""]:
+    losses = jnp.where(included, task.losses(parameters), 0.0)
+    return WEIGHT * jnp.sum(losses) + strain(parameters, start)

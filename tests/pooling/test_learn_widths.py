@@ -1,0 +1,110 @@
+"""Widths are learned where they are there to be learned, and only there; the loss is that of SciPy's normals."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import scoreprior as sp
+from scoreprior import metrics, pooling
+from scoreprior.learners.gaussian_process import PooledGP
+from scoreprior.pooling import PoolingConfig, _widths
+from scoreprior.pooling._model import Pool, find_centres, start, tail_widths
+from scoreprior.tasks import PaddedTasks
+
+CONFIG = PoolingConfig(
+    deviation=("linear",), mean="linear", waves=0, centres=6, candidates=1, evaluations=30, foresight=15
+)
+UNEVEN = 0.2, 2.0
+"""Standard deviations of the noise at low and at high levels."""
+
+
+def tasks(n: int, seed: int, noise: tuple[float, float] = (0.5, 0.5)) -> sp.TaskSet:
+    """Levels between -3 and 3, a common slope, and noise that may depend on the level."""
+    rng = np.random.default_rng(seed)
+    xs = [np.sort(rng.uniform(-1, 1, (12, 1)), axis=0) for _ in range(n)]
+
+    def observe(x: np.ndarray) -> np.ndarray:
+        f = rng.uniform(-3, 3) + x[:, 0]
+        return f + np.where(f < 0, *noise) * rng.normal(size=len(f))
+
+    return sp.TaskSet.from_arrays(xs, [observe(x) for x in xs])
+
+
+def tied(tasks: sp.TaskSet) -> sp.TaskSet:
+    """Nearly all values equal: one of each of the first two tasks differs."""
+    ys = [np.where((np.arange(len(task)) == 0) & (i < 2), 1.0, 0.0) for i, task in enumerate(tasks)]
+    return sp.TaskSet.from_arrays([task.x for task in tasks], ys)
+
+
+def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypatch: pytest.MonkeyPatch):
+    with_widths = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
+    # As `widths=False` does, but without compiling all of it for another configuration.
+    monkeypatch.setattr(pooling, "learn_widths", lambda pool, parameters, config: (tail_widths(parameters), None))
+    without = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
+    widths = with_widths.process.widths
+    assert widths is not None
+    scaler = with_widths.standardizer
+    low, high = widths((np.array([-2.0, 2.0]) - scaler.y_mean) / scaler.y_std, np.zeros(()))
+    assert high > 3 * low  # the noise differs ten-fold, the function's own uncertainty does not
+    new = tasks(40, 1, UNEVEN).context_target(6, key=0)
+
+    def nll(prior: sp.Prior) -> np.ndarray:
+        predictives = prior.condition_many(new.context, 0).predict([task.x for task in new.target])
+        return np.array([metrics.nll(each, task.y) for each, task in zip(predictives, new.target)])
+
+    gain = nll(without) - nll(with_widths)
+    assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
+
+
+def test_where_the_process_is_right_there_are_no_widths():
+    assert PooledGP(CONFIG).fit(tasks(30, 2), 0, progress=False).process.widths is None
+
+
+@pytest.mark.parametrize("padded", [tasks(9, 0, UNEVEN).padded(), tied(tasks(12, 0)).padded()], ids=["few", "tied"])
+def test_few_tasks_or_a_single_level_teach_no_widths(padded: PaddedTasks):
+    with jax.enable_x64(True):
+        parameters = start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}
+        tails, widths = _widths.learn_widths(Pool(padded, find_centres(padded, 6)), parameters, CONFIG)
+    assert widths is None
+    np.testing.assert_array_equal(tails, tail_widths(parameters))
+
+
+@pytest.fixture(scope="module")
+def widening() -> _widths._Widening:
+    padded = tasks(4, 3).padded()
+    with jax.enable_x64(True):
+        pool = Pool(padded, find_centres(padded, CONFIG.centres))
+        told = _widths._foretell(start(jax.random.key(0), 1, CONFIG), pool, CONFIG)
+        return _widths._Widening(pool, told, jnp.array([0.5, 1.0, 3.0]), jnp.linspace(-3.0, 3.0, 5))
+
+
+PARAMETERS = {"tails": np.array(1.2), "level": np.array([0.3, -0.1, 0.0, 0.4, 0.2]), "surprise": np.array(0.4)}
+
+
+def test_the_loss_is_that_of_the_mixture_that_predicts(widening):
+    with jax.enable_x64(True):
+        ours = np.asarray(widening.losses(PARAMETERS))
+    told, y = jax.tree.map(np.asarray, widening.told), np.asarray(widening.pool.tasks.y)
+    log_factor = np.interp(told.mean, np.linspace(-3, 3, 5), PARAMETERS["level"]) + 0.4 * told.surprise[..., None]
+    std = told.std * np.exp(1.6 * np.tanh(log_factor / 1.6))
+    density = np.mean([stats.norm.pdf(y, told.mean, width**1.2 * std) for width in (0.5, 1.0, 3.0)], axis=0)
+    later = np.where(told.later, -np.log(density), 0.0).sum(axis=-1) / told.later.sum(axis=-1)
+    np.testing.assert_allclose(ours, np.array([0.3, 1, 1, 1]) @ later / 3.3, rtol=1e-6)
+
+
+def test_a_task_left_out_teaches_nothing(widening):
+    def gradient(included: list[bool], y: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            each = eqx.tree_at(lambda w: w.pool.tasks.y, widening, jnp.asarray(y))
+            return np.asarray(_widths._loss_and_gradient(PARAMETERS, PARAMETERS, each, np.array(included))[1]["level"])
+
+    y = np.asarray(widening.pool.tasks.y)
+    other = y + np.array([0.0, 0.0, 0.0, 5.0])[:, None]
+    without = [True, True, True, False]
+    np.testing.assert_array_equal(gradient(without, y), gradient(without, other))
+    assert not np.allclose(gradient([True] * 4, y), gradient([True] * 4, other))
