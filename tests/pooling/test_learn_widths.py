@@ -13,7 +13,7 @@ import scoreprior as sp
 from scoreprior import metrics, pooling
 from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.pooling import PoolingConfig, _widths
-from scoreprior.pooling._model import Pool, find_centres, start, tail_widths
+from scoreprior.pooling._model import Pool, find_centres, start
 from scoreprior.tasks import PaddedTasks
 
 CONFIG = PoolingConfig(
@@ -44,7 +44,7 @@ def tied(tasks: sp.TaskSet) -> sp.TaskSet:
 def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypatch: pytest.MonkeyPatch):
     with_widths = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
     # As `widths=False` does, but without compiling all of it for another configuration.
-    monkeypatch.setattr(pooling, "learn_widths", lambda pool, parameters, config: (tail_widths(parameters), None))
+    monkeypatch.setattr(pooling, "learn_widths", lambda pool, parameters, config: None)
     without = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
     widths = with_widths.process.widths
     assert widths is not None
@@ -69,9 +69,7 @@ def test_where_the_process_is_right_there_are_no_widths():
 def test_few_tasks_or_a_single_level_teach_no_widths(padded: PaddedTasks):
     with jax.enable_x64(True):
         parameters = start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}
-        tails, widths = _widths.learn_widths(Pool(padded, find_centres(padded, 6)), parameters, CONFIG)
-    assert widths is None
-    np.testing.assert_array_equal(tails, tail_widths(parameters))
+        assert _widths.learn_widths(Pool(padded, find_centres(padded, 6)), parameters, CONFIG) is None
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +81,7 @@ def widening() -> _widths._Widening:
         return _widths._Widening(pool, told, jnp.array([0.5, 1.0, 3.0]), jnp.linspace(-3.0, 3.0, 5))
 
 
-PARAMETERS = {"tails": np.array(1.2), "level": np.array([0.3, -0.1, 0.0, 0.4, 0.2]), "surprise": np.array(0.4)}
+PARAMETERS = {"level": np.array([0.3, -0.1, 0.0, 0.4, 0.2]), "surprise": np.array(0.4)}
 
 
 def test_the_loss_is_that_of_the_mixture_that_predicts(widening):
@@ -92,7 +90,7 @@ def test_the_loss_is_that_of_the_mixture_that_predicts(widening):
     told, y = jax.tree.map(np.asarray, widening.told), np.asarray(widening.pool.tasks.y)
     log_factor = np.interp(told.mean, np.linspace(-3, 3, 5), PARAMETERS["level"]) + 0.4 * told.surprise[..., None]
     std = told.std * np.exp(1.6 * np.tanh(log_factor / 1.6))
-    density = np.mean([stats.norm.pdf(y, told.mean, width**1.2 * std) for width in (0.5, 1.0, 3.0)], axis=0)
+    density = np.mean([stats.norm.pdf(y, told.mean, width * std) for width in (0.5, 1.0, 3.0)], axis=0)
     later = np.where(told.later, -np.log(density), 0.0).sum(axis=-1) / told.later.sum(axis=-1)
     np.testing.assert_allclose(ours, np.array([0.3, 1, 1, 1]) @ later / 3.3, rtol=1e-6)
 

@@ -39,7 +39,8 @@ def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) 
         tails, widths = np.ones(1), None
         if config.foresight:
             parameters = foresee(pool, parameters, config)
-            tails, widths = learn_widths(pool, parameters, config) if config.widths else (tail_widths(parameters), None)
+            tails = tail_widths(parameters)
+            widths = learn_widths(pool, parameters, config) if config.widths else None
         process = new_task_process(parameters, Pool(tasks, centres), config)
         process = replace(process, tails=jnp.asarray(tails), widths=widths)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), process)

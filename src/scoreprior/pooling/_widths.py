@@ -24,18 +24,15 @@ _FEWEST_TASKS = 10
 _EVALUATIONS = 60
 
 
-def learn_widths(
-    pool: Pool, parameters: Parameters, config: PoolingConfig
-) -> tuple[Float[np.ndarray, " c"], Widths | None]:
-    """The tails of the predictive, and widths if they pay; with widths there are other tails."""
-    tails = tail_widths(parameters)
+def learn_widths(pool: Pool, parameters: Parameters, config: PoolingConfig) -> Widths | None:
+    """Widths, if they pay."""
     count = len(pool.tasks.y)
     low, high = np.quantile(np.asarray(pool.tasks.y)[np.asarray(pool.tasks.mask)], [0.02, 0.98])
     if count < _FEWEST_TASKS or low == high:
-        return tails, None
-    told = _foretell(parameters, pool, config)
-    task = _Widening(pool, told, jnp.asarray(tails), jnp.asarray(np.linspace(low, high, _LEVELS)))
-    start = {"tails": jnp.ones(()), "level": jnp.zeros(_LEVELS), "surprise": jnp.zeros(())}
+        return None
+    levels, tails = np.linspace(low, high, _LEVELS), tail_widths(parameters)
+    task = _Widening(pool, _foretell(parameters, pool, config), jnp.asarray(tails), jnp.asarray(levels))
+    start = {"level": jnp.zeros(_LEVELS), "surprise": jnp.zeros(())}
 
     def learn(included: np.ndarray) -> Parameters:
         return climb(lambda each: _loss_and_gradient(each, start, task, included), start, _EVALUATIONS)[0]
@@ -46,9 +43,8 @@ def learn_widths(
         after = np.where(fold == out, _losses(learn(fold != out), task), after)
     gain = np.asarray(_losses(start, task)) - after
     if not gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(count):
-        return tails, None
-    found = learn(fold >= 0)
-    return tails ** np.asarray(found["tails"]), task.widths(found)
+        return None
+    return task.widths(learn(fold >= 0))
 
 
 class _Widening(eqx.Module):
@@ -63,11 +59,14 @@ class _Widening(eqx.Module):
         return Widths(self.levels, parameters["level"], parameters["surprise"])
 
     def losses(self, parameters: Parameters) -> Float[Array, " n"]:
-        """One per task, of the very mixture that will predict: a Student-t has tails that eight Gaussians have not."""
+        """One per task, of the very mixture that will predict: a Student-t has tails that eight Gaussians have not.
+
+        The tails stay as they are. Learned here they gain likelihood where values repeat exactly, by narrow spikes on
+        very wide bars, and lose it in every other respect.
+        """
         told = self.told
         std = told.std * jax.vmap(jax.vmap(self.widths(parameters)))(told.mean, told.surprise)
-        scales = (self.tails ** parameters["tails"])[:, None, None, None] * std
-        log_prob = jax.scipy.stats.norm.logpdf(self.pool.tasks.y, told.mean, scales)
+        log_prob = jax.scipy.stats.norm.logpdf(self.pool.tasks.y, told.mean, self.tails[:, None, None, None] * std)
         return told.losses(jax.nn.logsumexp(log_prob, axis=0) - jnp.log(len(self.tails)))
 
 
