@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, solve_cholesky, solve_lower
 from scoreprior.kernels import Kernel, Mean
-from scoreprior.widths import Widths, surprise
+from scoreprior.widths import Widths, known, surprise
 
 
 class Conditioned(eqx.Module):
@@ -40,10 +40,13 @@ class GaussianProcess(eqx.Module):
         weights = solve_cholesky(factor, residual)
         return Conditioned(x, mask, factor, weights, surprise(residual @ weights, jnp.sum(mask)))
 
-    def widen(self, mean: Float[Array, " q"], surprise: Float[Array, ""]) -> Float[Array, "c q"]:
-        """Factors on the widths of a predictive of y with this mean: one row for each Gaussian of its tails."""
-        widths = jnp.ones_like(mean) if self.widths is None else self.widths(mean, surprise)
-        return self.tails[:, None] * widths
+    def widen(self, state: Conditioned, x: Float[Array, "q d"], mean: Float[Array, " q"]) -> Float[Array, "c q"]:
+        """Factors on the widths of a predictive of y at x with this mean: one row for each Gaussian of its tails."""
+        if self.widths is None:
+            return self.tails[:, None] * jnp.ones_like(mean)
+        noise = self.noise_std**2
+        share = known(self.predict_marginals(state, x)[1] + noise, self.kernel.diagonal(x) + noise)
+        return self.tails[:, None] * self.widths(mean, share, state.surprise)
 
     def log_likelihood(
         self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]

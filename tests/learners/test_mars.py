@@ -141,11 +141,17 @@ def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only, clos
     residual = (context.y - scaler.y_mean) / scaler.y_std - np.asarray(process.mean(known), np.float64)
     gram = np.asarray(process.kernel(known, known)) + float(process.noise_std) ** 2 * np.eye(len(known))
     log_surprise = np.log((10 + residual @ np.linalg.solve(gram, residual)) / (10 + len(known)))
+    asked = jnp.asarray(scaler.scale_x(x[:, None]), jnp.float32)
+    explained = np.asarray(process.kernel(asked, known)) @ np.linalg.solve(
+        gram, np.asarray(process.kernel(known, asked))
+    )
+    prior_variance = np.asarray(process.kernel.diagonal(asked)) + float(process.noise_std) ** 2
+    share = np.sqrt(np.diag(explained) / prior_variance)
     for before, after in ((prior, wider), (exact, wider_exact)):
         plain, wide = (each.condition(context.x, context.y, 0).predict(x) for each in (before, after))
         np.testing.assert_allclose(wide.mean, plain.mean, atol=1e-4 * scaler.y_std)
         level = (plain.mean - scaler.y_mean) / scaler.y_std
-        log_factor = np.interp(level, [-1, 1], [0.5, -0.5]) + 0.8 * log_surprise
+        log_factor = share * np.interp(level, [-1, 1], [0.5, -0.5]) + 0.8 * log_surprise
         np.testing.assert_allclose(wide.std / plain.std, np.exp(1.6 * np.tanh(log_factor / 1.6)), rtol=2e-3)
 
 

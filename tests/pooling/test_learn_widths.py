@@ -49,7 +49,7 @@ def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypa
     widths = with_widths.process.widths
     assert widths is not None
     scaler = with_widths.standardizer
-    low, high = widths((np.array([-2.0, 2.0]) - scaler.y_mean) / scaler.y_std, np.zeros(()))
+    low, high = widths((np.array([-2.0, 2.0]) - scaler.y_mean) / scaler.y_std, np.ones(2), np.zeros(()))
     assert high > 3 * low  # the noise differs ten-fold, the function's own uncertainty does not
     new = tasks(40, 1, UNEVEN).context_target(6, key=0)
 
@@ -88,7 +88,9 @@ def test_the_loss_is_that_of_the_mixture_that_predicts(widening):
     with jax.enable_x64(True):
         ours = np.asarray(widening.losses(PARAMETERS))
     told, y = jax.tree.map(np.asarray, widening.told), np.asarray(widening.pool.tasks.y)
-    log_factor = np.interp(told.mean, np.linspace(-3, 3, 5), PARAMETERS["level"]) + 0.4 * told.surprise[..., None]
+    share = np.sqrt(np.maximum(1 - told.std**2 / told.std[0] ** 2, 0.0))
+    by_level = share * np.interp(told.mean, np.linspace(-3, 3, 5), PARAMETERS["level"])
+    log_factor = by_level + 0.4 * told.surprise[..., None]
     std = told.std * np.exp(1.6 * np.tanh(log_factor / 1.6))
     density = np.mean([stats.norm.pdf(y, told.mean, width * std) for width in (0.5, 1.0, 3.0)], axis=0)
     later = np.where(told.later, -np.log(density), 0.0).sum(axis=-1) / told.later.sum(axis=-1)

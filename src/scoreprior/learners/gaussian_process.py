@@ -113,5 +113,5 @@ class VanillaGP:
 
 def _predict(process: GaussianProcess, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
     mean, variance = process.predict_marginals(state, x)
-    scales = process.widen(mean, state.surprise) * jnp.sqrt(variance + process.noise_std**2)
+    scales = process.widen(state, x, mean) * jnp.sqrt(variance + process.noise_std**2)
     return Mixture(jnp.broadcast_to(mean, scales.shape), scales)

@@ -64,10 +64,8 @@ class MARSPrior(Prior):
         particles = fsvgd.run(
             self.score, self.measurement, self.inference, hyper, context, particles, run_key, self._offset
         )
-        exact = self._exact()
-        known = None if exact is None else exact.condition(*context)
-        surprise = jnp.zeros(()) if process is None else process.condition(*context).surprise
-        return Inferred(particles, known, surprise)
+        base = self._tempered()
+        return Inferred(particles, None if base is None else base.condition(*context))
 
     def evaluate(self, state: Inferred, x: Float[Array, "q d"]) -> Mixture:
         """A mixture of the particles at x with the noise, smoothed, once for every width of the process's predictive.
@@ -76,18 +74,20 @@ class MARSPrior(Prior):
         as many components again.
         """
         locs, scales = fsvgd.predict(state.particles, x, self.hyper.noise_std, self._offset)
-        centre, exact = jnp.mean(locs, axis=0), self._exact()
-        if exact is None or state.exact is None:
+        centre, base = jnp.mean(locs, axis=0), self._tempered()
+        if base is None or state.base is None:
+            return Mixture(*_smooth(locs, scales, self.smoothing), locs)
+        if not self._has_closed_form:
             parts, widths = _smooth(locs, scales, self.smoothing)
         else:
-            mean, variance = exact.predict_marginals(state.exact, x)
+            mean, variance = base.predict_marginals(state.base, x)
             locs, centre = locs - centre + mean, mean
             std = jnp.sqrt(variance / self.hyper.temperature + self.hyper.noise_std**2)
             smooth = _smooth(locs, scales, self.smoothing)
             parts, widths = (
                 jnp.concatenate([few, jnp.broadcast_to(known, few.shape)]) for few, known in zip(smooth, (mean, std))
             )
-        factors = jnp.ones((1, 1, 1)) if self.process is None else self.process.widen(centre, state.surprise)[:, None]
+        factors = base.widen(state.base, x, centre)[:, None]
         wide = (centre + factors * (parts - centre)).reshape(-1, len(x))
         return Mixture(wide, (factors * widths).reshape(-1, len(x)), locs)
 
@@ -100,13 +100,18 @@ class MARSPrior(Prior):
     def about(self) -> dict[str, Any]:
         return {} if self.notes is None else json.loads(self.notes)
 
-    def _exact(self) -> GaussianProcess | None:
-        """The process that is conditioned in closed form: the anchor, if that is wanted and no network is on top.
+    @property
+    def _has_closed_form(self) -> bool:
+        """Whether the closed form is wanted, and there: no network is on top of the process."""
+        return self.closed_form and isinstance(self.score, AnchoredScore) and self.score.network is None
+
+    def _tempered(self) -> GaussianProcess | None:
+        """The process whose posterior mean is that of inference.
 
         A temperature T weighs the prior's score, as if its kernel were K / T. Noise of variance T * noise_std^2 gives
         the same posterior mean, and T times its variance.
         """
-        if self.process is None or not self.closed_form or self.score.network is not None:  # type: ignore[union-attr]
+        if self.process is None:
             return None
         return replace(self.process, noise_std=self.hyper.noise_std * jnp.sqrt(self.hyper.temperature))
 
@@ -139,11 +144,10 @@ class MARSPrior(Prior):
 
 
 class Inferred(eqx.Module):
-    """Particles of a task's posterior, what its closed form keeps of the task, and how surprising that was."""
+    """Particles of a task's posterior, and what the process that anchors the score keeps of the task."""
 
     particles: PyTree
-    exact: Conditioned | None
-    surprise: Float[Array, ""]
+    base: Conditioned | None
 
 
 class Scaled(eqx.Module):

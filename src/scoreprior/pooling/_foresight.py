@@ -22,7 +22,7 @@ from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingCo
 from scoreprior.widths import surprise
 
 _CONTEXTS = {0.0: 0.3, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0}
-"""Shares of a task's points that are context, and their weights: without a context, too, the spread must be honest."""
+"""Shares of a task's points that are context, none first, and weights: without any, too, the spread must be honest."""
 _TAILS = {"tails": np.log(9.0)}
 """Where their climb starts: a Student-t of ten degrees of freedom."""
 WEIGHT = 5.0

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._foresight import WEIGHT, Foretold, foretell, strain
 from scoreprior.pooling._model import Parameters, Pool, PoolingConfig, tail_widths
-from scoreprior.widths import Widths
+from scoreprior.widths import Widths, known
 
 _LEVELS = 5
 _FOLDS = 5
@@ -65,7 +65,8 @@ class _Widening(eqx.Module):
         very wide bars, and lose it in every other respect.
         """
         told = self.told
-        std = told.std * jax.vmap(jax.vmap(self.widths(parameters)))(told.mean, told.surprise)
+        share = known(told.std**2, told.std[:1] ** 2)  # the first share of points is none
+        std = told.std * jax.vmap(jax.vmap(self.widths(parameters)))(told.mean, share, told.surprise)
         log_prob = jax.scipy.stats.norm.logpdf(self.pool.tasks.y, told.mean, self.tails[:, None, None, None] * std)
         return told.losses(jax.nn.logsumexp(log_prob, axis=0) - jnp.log(len(self.tails)))
 
