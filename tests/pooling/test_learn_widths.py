@@ -13,6 +13,7 @@ import scoreprior as sp
 from scoreprior import metrics, pooling
 from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.pooling import PoolingConfig, _widths
+from scoreprior.pooling._foresight import foretold
 from scoreprior.pooling._model import Pool, find_centres, start
 from scoreprior.tasks import PaddedTasks
 
@@ -77,7 +78,7 @@ def widening() -> _widths._Widening:
     padded = tasks(4, 3).padded()
     with jax.enable_x64(True):
         pool = Pool(padded, find_centres(padded, CONFIG.centres))
-        told = _widths._foretell(start(jax.random.key(0), 1, CONFIG), pool, CONFIG)
+        told = foretold(pool, start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}, CONFIG)
         return _widths._Widening(pool, told, jnp.array([0.5, 1.0, 3.0]), jnp.linspace(-3.0, 3.0, 5))
 
 

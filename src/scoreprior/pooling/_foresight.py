@@ -34,24 +34,35 @@ def foresee(pool: Pool, start: Parameters, config: PoolingConfig) -> Parameters:
     start = start | _TAILS
     # A wave that the evidence did not ask for stays out.
     frozen = WAVE if start["wave_std"] <= NO_WAVE else ()
-    return climb(
-        lambda parameters: _loss_and_gradient(parameters, start, pool, config), start, config.foresight, frozen
-    )[0]
+
+    def objective(parameters: Parameters) -> tuple[Array, Parameters]:
+        (loss, _), gradient = _loss_and_gradient(parameters, start, pool, config)
+        return loss, gradient
+
+    return climb(objective, start, config.foresight, frozen)[0]
 
 
 def shortfall(pool: Pool, parameters: Parameters, config: PoolingConfig) -> float:
     """How badly the later parts of tasks are predicted; to compare models, as the evidence is no judge of that."""
     parameters = parameters | _TAILS
-    return float(_loss_and_gradient(parameters, parameters, pool, config)[0])
+    return float(_loss_and_gradient(parameters, parameters, pool, config)[0][0])
 
 
-def _loss(parameters: Parameters, start: Parameters, pool: Pool, config: PoolingConfig) -> Float[Array, ""]:
-    told = foretell(parameters, pool, config)
+def foretold(pool: Pool, parameters: Parameters, config: PoolingConfig) -> Foretold:
+    """What these hyper-parameters predict of every task from its first points and from the other tasks."""
+    # By the function that has been compiled for the climb, and would be compiled again for this.
+    return _loss_and_gradient(parameters, parameters, pool, config)[0][1]
+
+
+def _loss(
+    parameters: Parameters, start: Parameters, pool: Pool, config: PoolingConfig
+) -> tuple[Float[Array, ""], Foretold]:
+    told = _foretell(parameters, pool, config)
     losses = told.losses(_student_t(told.mean, told.std, pool.tasks.y, degrees_of_freedom(parameters)))
-    return WEIGHT * jnp.sum(losses) + strain(parameters, start)
+    return WEIGHT * jnp.sum(losses) + strain(parameters, start), told
 
 
-_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss))
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True))
 
 
 def strain(parameters: Parameters, start: Parameters) -> Float[Array, ""]:
@@ -75,8 +86,7 @@ class Foretold(eqx.Module):
         return weights @ losses / jnp.sum(weights)
 
 
-def foretell(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Foretold:
-    """Predict every task from its first points and from the other tasks."""
+def _foretell(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Foretold:
     tasks = pool.tasks
 
     def one(mean: Array, covariance: Array, y: Array, mask: Array, share: Array) -> Foretold:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from scoreprior.pooling._evidence import climb
-from scoreprior.pooling._foresight import WEIGHT, Foretold, foretell, strain
+from scoreprior.pooling._foresight import WEIGHT, Foretold, foretold, strain
 from scoreprior.pooling._model import Parameters, Pool, PoolingConfig, tail_widths
 from scoreprior.widths import Widths, known
 
@@ -31,7 +31,7 @@ def learn_widths(pool: Pool, parameters: Parameters, config: PoolingConfig) -> W
     if count < _FEWEST_TASKS or low == high:
         return None
     levels, tails = np.linspace(low, high, _LEVELS), tail_widths(parameters)
-    task = _Widening(pool, _foretell(parameters, pool, config), jnp.asarray(tails), jnp.asarray(levels))
+    task = _Widening(pool, foretold(pool, parameters, config), jnp.asarray(tails), jnp.asarray(levels))
     start = {"level": jnp.zeros(_LEVELS), "surprise": jnp.zeros(())}
 
     def learn(included: np.ndarray) -> Parameters:
@@ -71,7 +71,6 @@ class _Widening(eqx.Module):
         return told.losses(jax.nn.logsumexp(log_prob, axis=0) - jnp.log(len(self.tails)))
 
 
-_foretell = eqx.filter_jit(foretell)
 _losses = eqx.filter_jit(lambda parameters, task: task.losses(parameters))
 
 
