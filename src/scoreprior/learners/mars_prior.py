@@ -71,7 +71,7 @@ class MARSPrior(Prior):
         """A mixture of the particles at x with the noise, smoothed, once for every width of the process's predictive.
 
         A closed form has a mean that is free of a few particles' chance: they are centred there, and its marginals are
-        as many components again.
+        as many components again; or all there is, where the process has widths, since these were learned for them.
         """
         locs, scales = fsvgd.predict(state.particles, x, self.hyper.noise_std, self._offset)
         centre, base = jnp.mean(locs, axis=0), self._tempered()
@@ -82,11 +82,13 @@ class MARSPrior(Prior):
         else:
             mean, variance = base.predict_marginals(state.base, x)
             locs, centre = locs - centre + mean, mean
-            std = jnp.sqrt(variance / self.hyper.temperature + self.hyper.noise_std**2)
-            smooth = _smooth(locs, scales, self.smoothing)
-            parts, widths = (
-                jnp.concatenate([few, jnp.broadcast_to(known, few.shape)]) for few, known in zip(smooth, (mean, std))
-            )
+            parts, widths = mean[None], jnp.sqrt(variance / self.hyper.temperature + self.hyper.noise_std**2)[None]
+            if base.widths is None:
+                smooth = _smooth(locs, scales, self.smoothing)
+                parts, widths = (
+                    jnp.concatenate([few, jnp.broadcast_to(known, few.shape)])
+                    for few, known in zip(smooth, (parts, widths))
+                )
         factors = base.widen(state.base, x, centre)[:, None]
         wide = (centre + factors * (parts - centre)).reshape(-1, len(x))
         return Mixture(wide, (factors * widths).reshape(-1, len(x)), locs)
