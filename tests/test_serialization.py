@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from scoreprior import serialization
 from scoreprior._trees import TreeError, decode, encode, resolve
+from scoreprior.interpolators.gp import GPInterpolator
 from scoreprior.kernels import Basis, BasisMean, Linear, Matern, Sum
 from scoreprior.learners import Prior, learner, methods
 from scoreprior.learners.gaussian_process import PooledGPPrior
@@ -443,6 +444,16 @@ def test_a_file_from_before_a_field_was_there_has_its_default():
     structure, arrays = encode(prior, "it")
     assert structure["fields"]["process"]["fields"].pop("widths", 0) is None
     assert_same_tree(decode(structure, arrays), prior)
+
+
+def test_a_sampled_score_from_before_surprise_was_kept_can_be_read():
+    fitted_gp = GPInterpolator(mode="paper").fit(Standardizer.fit(tasks()).apply(tasks()).padded(), 0)
+    structure, arrays = encode(fitted_gp, "it")
+    del arrays[structure["fields"]["states"]["fields"].pop("surprise")["jax"]]
+    old, x = decode(structure, arrays), jnp.zeros((3, tasks().dim))
+    one = jax.tree.map(lambda leaf: leaf[0], (old.states, fitted_gp.states))
+    draws = [each.draw(state, x, jax.random.key(0)) for each, state in zip((old, fitted_gp), one)]
+    np.testing.assert_array_equal(*draws)
 
 
 FORGERIES: dict[str, tuple[dict[str, Any], str]] = {

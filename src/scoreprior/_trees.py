@@ -139,7 +139,8 @@ def _class_label(cls: type, where: str) -> str:
 def _instance(cls: type, fields: dict[str, Any]) -> Any:
     """An object with these fields, made as equinox unflattens modules: no __init__ runs.
 
-    A field that the file is too old to have takes its default: a field added later must default to what was before.
+    A field that the file is too old to have takes its default: a field added to what files hold must default to what
+    was before.
     """
     known = dataclasses.fields(cls)
     fields = {f.name: f.default for f in known if f.default is not dataclasses.MISSING} | fields

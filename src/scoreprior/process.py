@@ -20,7 +20,7 @@ class Conditioned(eqx.Module):
     mask: Bool[Array, " m"]
     factor: Float[Array, "m m"]
     weights: Float[Array, " m"]
-    surprise: Float[Array, ""]
+    surprise: Float[Array, ""] | None = None
 
 
 class GaussianProcess(eqx.Module):
@@ -37,12 +37,12 @@ class GaussianProcess(eqx.Module):
         """The posterior given one padded task; no real point leaves the prior."""
         factor = self._factor(x, mask)
         residual = jnp.where(mask, y - self.mean(x), 0.0)
-        weights = solve_cholesky(factor, residual)
-        return Conditioned(x, mask, factor, weights, surprise(residual @ weights, jnp.sum(mask)))
+        squares = jnp.sum(solve_lower(factor, residual) ** 2)
+        return Conditioned(x, mask, factor, solve_cholesky(factor, residual), surprise(squares, jnp.sum(mask)))
 
     def widen(self, state: Conditioned, x: Float[Array, "q d"], mean: Float[Array, " q"]) -> Float[Array, "c q"]:
         """Factors on the widths of a predictive of y at x with this mean: one row for each Gaussian of its tails."""
-        if self.widths is None:
+        if self.widths is None or state.surprise is None:
             return self.tails[:, None] * jnp.ones_like(mean)
         noise = self.noise_std**2
         share = known(self.predict_marginals(state, x)[1] + noise, self.kernel.diagonal(x) + noise)

@@ -156,6 +156,15 @@ def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only, clos
         np.testing.assert_allclose(wide.std / plain.std, np.exp(1.6 * np.tanh(log_factor / 1.6)), rtol=2e-3)
 
 
+def test_a_temperature_is_no_surprise(anchor_only):
+    env, prior, _ = anchor_only
+    context = prior.standardizer.apply(env.meta_test.context.take([0])).padded()
+    context = jax.tree.map(lambda leaf: leaf[0], context)
+    cold = eqx.tree_at(lambda p: p.hyper.temperature, prior, jnp.float32(0.3))
+    np.testing.assert_allclose(cold._condition(context).surprise, prior._condition(context).surprise, rtol=1e-6)
+    assert not np.allclose(cold._condition(context).weights, prior._condition(context).weights, rtol=0.01)
+
+
 def test_the_anchor_is_the_hierarchical_process_of_the_same_seed(anchor_only):
     env, prior, _ = anchor_only
     same = PooledGP(PoolingConfig(foresight=0, waves=0)).fit(env.meta_train, 0).process

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import equinox as eqx
@@ -50,7 +50,7 @@ class GPInterpolator:
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedGP:
         """Choose one process for all tasks and condition it on each; takes seconds and shows no progress."""
         if self.mode == "pooled":
-            process = learn_process(tasks, self.pooling, as_key(key))
+            process = learn_process(tasks, replace(self.pooling, widths=False), as_key(key))  # draws have no widths
         else:
             noise_std, lengthscales = jnp.float32(self.noise_std), jnp.asarray(self.lengthscales, jnp.float32)
             scores = cross_validate(tasks, lengthscales, noise_std, task_keys(key, len(tasks.mask)))

@@ -5,7 +5,7 @@ fSVGD on a new task's few points with that score as the prior (`mars_prior.py`).
 configuration; `MARS()` departs from it: the score is anchored to a Gaussian process learned from all tasks
 (`pooling/`, `scores/anchored.py`), the network's residual is learned by denoising and kept only if it helps on held-out
 tasks, particles start as draws of the process's posterior, and the predictive has the tails that were learned with it.
-Where no network stays the process's posterior, known in closed form, is half of the predictive.
+Where no network stays the process's posterior, known in closed form, is half of the predictive or all of it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class MARS:
         smoothing: share of the particles' variance that the predictive puts between them; the paper: 0. The default is
             the square of the normal reference bandwidth of ten points, (4 / (3 * 10))^(2/5).
         closed_form: where no network stays, the posterior has a closed form: centre the particles on its mean, and make
-            it half of the predictive.
+            it half of the predictive, or all of it where the process has learned widths.
     """
 
     interpolator: Interpolator = field(default_factory=GPInterpolator)

@@ -64,8 +64,7 @@ class MARSPrior(Prior):
         particles = fsvgd.run(
             self.score, self.measurement, self.inference, hyper, context, particles, run_key, self._offset
         )
-        base = self._tempered()
-        return Inferred(particles, None if base is None else base.condition(*context))
+        return Inferred(particles, self._condition(context))
 
     def evaluate(self, state: Inferred, x: Float[Array, "q d"]) -> Mixture:
         """A mixture of the particles at x with the noise, smoothed, once for every width of the process's predictive.
@@ -116,6 +115,14 @@ class MARSPrior(Prior):
         if self.process is None:
             return None
         return replace(self.process, noise_std=self.hyper.noise_std * jnp.sqrt(self.hyper.temperature))
+
+    def _condition(self, context: PaddedTasks) -> Conditioned | None:
+        base = self._tempered()
+        if self.process is None or base is None:
+            return None
+        # Widths were learned for the process as it is: a temperature must not look like a surprise.
+        plain = replace(self.process, noise_std=self.hyper.noise_std)
+        return replace(base.condition(*context), surprise=plain.condition(*context).surprise)
 
     def _offset(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
         return jnp.zeros(len(x)) if self.process is None else self.process.mean(x)

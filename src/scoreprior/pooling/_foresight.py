@@ -66,7 +66,7 @@ _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True))
 
 
 def strain(parameters: Parameters, start: Parameters) -> Float[Array, ""]:
-    """How far the type-II fit was left, in factors of e: few tasks say little, and then that fit stands."""
+    """How far the start was left, in factors of e: few tasks say little, and then the start stands."""
     return 0.5 * sum((jnp.sum((parameters[name] - start[name]) ** 2) for name in start), jnp.zeros(()))
 
 
@@ -125,11 +125,14 @@ def _predict(
     mean: Float[Array, " m"], covariance: Float[Array, "m m"], y: Float[Array, " m"], seen: Bool[Array, " m"]
 ) -> tuple[Float[Array, " m"], Float[Array, " m"], Float[Array, ""]]:
     """Mean and standard deviation of every point given those seen, and the sum of these ones' whitened squares."""
+    residual = jnp.where(seen, y - mean, 0.0)
+    # With the jitter of `GaussianProcess.condition`, which counts where there is little noise.
+    squares = jnp.sum(solve_lower(cholesky(mask_gram(covariance, seen)), residual) ** 2)
     factor = cholesky(mask_gram(covariance, seen), 1e-10)
     cross = jnp.where(seen[:, None], covariance, 0.0)
-    half = solve_lower(factor, jnp.concatenate([cross, jnp.where(seen, y - mean, 0.0)[:, None]], axis=1))
+    half = solve_lower(factor, jnp.concatenate([cross, residual[:, None]], axis=1))
     variance = jnp.diagonal(covariance) - jnp.sum(half[:, :-1] ** 2, axis=0)
-    return mean + half[:, :-1].T @ half[:, -1], jnp.sqrt(jnp.maximum(variance, 1e-8)), jnp.sum(half[:, -1] ** 2)
+    return mean + half[:, :-1].T @ half[:, -1], jnp.sqrt(jnp.maximum(variance, 1e-8)), squares
 
 
 def _student_t(mean: Array, scale: Array, y: Array, df: Array) -> Float[Array, " m"]:

@@ -54,7 +54,7 @@ class PoolingConfig:
         foresight: most evaluations of a second climb that tunes the process, and the tails of its predictive, to
             predict the later points of every task from its earlier ones; 0 leaves the type-II fit.
         widths: after foresight, learn widths that depend on the level predicted and on how surprising the task has
-            been; they stay if tasks left out are predicted better.
+            been; they stay if tasks left out are predicted better by two standard errors, and need ten tasks.
         most_tasks: with more tasks than this, hyper-parameters are fitted to a random subset of this size.
         most_points: and with more points in a task, to as many of them. The shared mean is that of all points.
     """

@@ -1,7 +1,8 @@
 """Learn how wide a new task's predictives should be, by their level and by how surprising the task has been.
 
-The process stays as it is; the loss is that of `_foresight.py`. Five times a fifth of the tasks is left out, and if
-the widths learned from the others do not predict those clearly better there are none.
+The process stays as it is, and what it foretold (`_foresight.py`) is what widths are learned from. Five times a fifth
+of the tasks is left out, and if the widths learned from the others do not predict those clearly better there are none.
+The process itself has seen all tasks, so this is a little too kind to widths; hence "clearly".
 """
 
 from __future__ import annotations
