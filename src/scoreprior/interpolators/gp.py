@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import equinox as eqx
@@ -39,7 +39,7 @@ class GPInterpolator:
     mean_only: bool = False
     noise_std: float = 0.1
     lengthscales: tuple[float, ...] = LENGTHSCALES
-    pooling: PoolingConfig = field(default_factory=PoolingConfig)
+    pooling: PoolingConfig = field(default_factory=lambda: PoolingConfig(widths=False))  # draws have none
 
     def __post_init__(self) -> None:
         if self.mode not in ("pooled", "paper"):
@@ -50,7 +50,7 @@ class GPInterpolator:
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedGP:
         """Choose one process for all tasks and condition it on each; takes seconds and shows no progress."""
         if self.mode == "pooled":
-            process = learn_process(tasks, replace(self.pooling, widths=False), as_key(key))  # draws have no widths
+            process = learn_process(tasks, self.pooling, as_key(key))
         else:
             noise_std, lengthscales = jnp.float32(self.noise_std), jnp.asarray(self.lengthscales, jnp.float32)
             scores = cross_validate(tasks, lengthscales, noise_std, task_keys(key, len(tasks.mask)))
