@@ -162,6 +162,25 @@ def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only):
     np.testing.assert_allclose(sp.Posterior(wider, inferred).predict(x).std, wide.std, rtol=1e-3)
 
 
+def test_where_the_closed_form_is_all_functions_are_draws_of_it_and_nothing_else_is_run(anchor_only, monkeypatch):
+    env, prior, exact = anchor_only
+    widths = Widths(jnp.array([-1.0, 1.0]), jnp.zeros(2), jnp.float32(0.0))  # that change nothing
+    prior = eqx.tree_at(lambda p: p.score.process.widths, prior, widths, is_leaf=lambda leaf: leaf is None)
+    monkeypatch.setattr("scoreprior.inference.fsvgd.run", lambda *_: pytest.fail("fSVGD was run"))
+    contexts, x = env.meta_test.context.take(range(20)), np.linspace(-4.5, 4.5, 30)
+    ours, truth = (each.condition_many(contexts, 0).predict([x] * 20) for each in (prior, exact))
+    process, scaler = exact.process, exact.standardizer
+    ratios = []
+    for mine, theirs in zip(ours, truth):
+        np.testing.assert_allclose(mine.mean, theirs.mean, atol=1e-4)
+        np.testing.assert_allclose(mine.std, theirs.std, rtol=1e-3)
+        noise = float(process.noise_std * scaler.y_std) ** 2 * np.mean(process.tails**2)
+        ratios.append(np.mean(mine.functions.var(0, ddof=1)) / np.mean(theirs.std**2 - noise))
+    # Ten draws of each of 20 functions, with some three directions of much variance: a standard error of 2 / sqrt(1080)
+    # for the regression that made networks of them, none; it smooths a little.
+    assert 0.7 < np.mean(ratios) < 1.3
+
+
 def test_a_temperature_is_no_surprise(anchor_only):
     env, prior, _ = anchor_only
     context = prior.standardizer.apply(env.meta_test.context.take([0])).padded()

@@ -61,6 +61,8 @@ class MARSPrior(Prior):
             particles = self._settle(process, particles, context, settle_key)
             # Distances between functions scale with their size; a fixed bandwidth would couple small ones rigidly.
             hyper = replace(hyper, bandwidth=hyper.bandwidth * particles.size[0] ** 2)
+            if self._is_exact:  # they only show functions, and are draws of the posterior already
+                return Inferred(particles, self._condition(context))
         particles = fsvgd.run(
             self.score, self.measurement, self.inference, hyper, context, particles, run_key, self._offset
         )
@@ -82,7 +84,7 @@ class MARSPrior(Prior):
             mean, variance = base.predict_marginals(state.base, x)
             locs, centre = locs - centre + mean, mean
             parts, widths = mean[None], jnp.sqrt(variance / self.hyper.temperature + self.hyper.noise_std**2)[None]
-            if base.widths is None:
+            if not self._is_exact:
                 smooth = _smooth(locs, scales, self.smoothing)
                 parts, widths = (
                     jnp.concatenate([few, jnp.broadcast_to(known, few.shape)])
@@ -105,6 +107,11 @@ class MARSPrior(Prior):
     def _has_closed_form(self) -> bool:
         """Whether the closed form is wanted, and there: no network is on top of the process."""
         return self.closed_form and isinstance(self.score, AnchoredScore) and self.score.network is None
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether the closed form is all of the predictive: the process has widths, which were learned for that."""
+        return self._has_closed_form and self.process is not None and self.process.widths is not None
 
     def _tempered(self) -> GaussianProcess | None:
         """The process whose posterior mean is that of inference.
