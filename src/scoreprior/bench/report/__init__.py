@@ -7,7 +7,7 @@ from pathlib import Path
 from scoreprior._files import replace_file
 from scoreprior.bench.catalogue import published
 from scoreprior.bench.cell import Budget
-from scoreprior.bench.report.bookkeeping import cost_table, failure_table, provenance_table
+from scoreprior.bench.report.bookkeeping import cost_table, failure_table, provenance_table, tuning_table
 from scoreprior.bench.report.figures import figures
 from scoreprior.bench.report.findings import findings
 from scoreprior.bench.report.latex import latex
@@ -38,7 +38,7 @@ def write_report(
     results = Results.load(out, budget, split)
     found = findings(results)
     paragraphs = [*found, *_reading(results)]
-    tables = [*all_tables(results, paper_protocol), cost_table(results)]
+    tables = [*all_tables(results, paper_protocol), cost_table(results), tuning_table(results)]
     folded = [failure_table(results), provenance_table(results)]
     contents = {
         "report.md": markdown(_TITLE, paragraphs, [*tables, *folded]),
@@ -62,16 +62,17 @@ def _reading(results: Results) -> list[str]:
     return [
         "Mean over test tasks, then mean ± standard deviation over seeds; the paper's figure below ours where it has "
         f"one. Bold: best, or not significantly worse than the best ({NAME}; for the pooled calibration error on its "
-        "jackknife pseudo-values). Configurations were selected on meta-validation tasks where tuning is listed under "
-        "cost, and are the defaults elsewhere; the paper names no validation tasks. The oracle knows the truth and "
-        "does not compete.",
+        f"jackknife pseudo-values). Figures have {results.usual_seeds} seeds where nothing else is said; those of one "
+        "seed, or with failed ones, do not compete where others have more. Configurations were selected on "
+        "meta-validation tasks where the table of tuning says so, and are the defaults elsewhere; the paper names no validation tasks. "
+        "The oracle knows the truth and does not compete.",
         f"Data split {results.split}; {cells} cells done, {failed} failed.{cut} Published figures: "
         f"{published()['source']}",
     ]
 
 
 def _filled(page: Path, paragraphs: list[str], tables: list[str]) -> str:
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     if text.count(_OPEN) != 1 or text.count(_CLOSE) != 1:
         raise ValueError(f"{page} needs the lines {_OPEN} and {_CLOSE}, once each, for the tables to go between.")
     before, rest = text.split(_OPEN)

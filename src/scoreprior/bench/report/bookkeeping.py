@@ -9,36 +9,50 @@ from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.table import Row, Table, Value
 from scoreprior.bench.report.tables import ABLATION_GROUPS, INTERPOLATOR_GROUPS
 
+_METHODS = tuple(
+    dict.fromkeys(
+        name for groups in (GROUPS, ABLATION_GROUPS, INTERPOLATOR_GROUPS) for group in groups.values() for name in group
+    )
+)
+
 
 def cost_table(results: Results) -> Table:
-    """Seconds per cell, medians over seeds, and what tuning took."""
-    groups = (*GROUPS.values(), *ABLATION_GROUPS.values(), *INTERPOLATOR_GROUPS.values())
-    methods = [name for group in groups for name in group]
+    """Seconds per cell, medians over seeds."""
 
     def value(method: str, environment: str) -> Value:
         entry = results.get(environment, method)
         if entry is None:
             return Value(results.why_missing(environment, method))
-        fit, condition, cpu = (entry.seconds(kind) for kind in ("fit", "condition", "cpu"))
-        selection = results.selection(environment, method)
-        tuned = "" if selection is None else f"tuning: {len(selection.trials)} trials, {selection.seconds:.0f} s"
-        return Value(
-            " / ".join(f"{each:.1f}" if each is not None else "-" for each in (fit, condition, cpu)), origin=tuned
-        )
+        seconds = (entry.seconds(kind) for kind in ("fit", "condition", "cpu"))
+        return Value(" / ".join(f"{each:.1f}" if each is not None else "-" for each in seconds))
 
-    rows = []
-    for name in dict.fromkeys(methods):
-        values = tuple(value(name, environment) for environment in results.environments)
-        tuned = [results.selection(environment, name) for environment in results.environments]
-        trials = sum(len(each.trials) for each in tuned if each is not None)
-        spent = sum(each.seconds for each in tuned if each is not None)
-        total = Value(f"{trials} trials, {spent:.0f} s" if trials else "untuned")
-        if any(each.text not in ("not run", "n/a") for each in values):
-            rows.append(Row(name, (*values, total)))
+    rows = [Row(name, tuple(value(name, each) for each in results.environments)) for name in _METHODS]
+    run = [row for row in rows if any(each.text not in ("not run", "n/a") for each in row.values)]
     caption = (
         "Seconds to fit / to condition on and predict all test tasks / of processor time in all; medians over seeds."
     )
-    return Table("cost", "Cost", caption, ("method", *results.environments, "tuning, all environments"), tuple(rows))
+    return Table("cost", "Cost", caption, ("method", *results.environments), tuple(run))
+
+
+def tuning_table(results: Results) -> Table:
+    """What was tuned, with how many trials of which length, in how many seconds."""
+
+    def value(method: str, environment: str) -> Value:
+        selection = results.selection(environment, method)
+        if selection is None:
+            return Value("-")
+        share = selection.protocol.get("iterations", 1)
+        won = "" if selection.settings else "; defaults"
+        return Value(f"{len(selection.trials)} x {share:g}, {selection.seconds:.0f} s{won}")
+
+    rows = [Row(name, tuple(value(name, each) for each in results.environments)) for name in _METHODS]
+    tuned = [row for row in rows if any(each.text != "-" for each in row.values)]
+    caption = (
+        "Trials x share of the iterations that each had, and seconds of all of them and of the run-off with all "
+        "iterations; on meta-validation tasks. The first trial is the defaults; where they won, that is said. What is "
+        "not here has its defaults in all tables."
+    )
+    return Table("tuning", "Tuning", caption, ("method", *results.environments), tuple(tuned))
 
 
 def provenance_table(results: Results) -> Table:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from scoreprior.bench.catalogue import ALONE, LEARNED, MARS, RULES
 from scoreprior.bench.counts import GRID
-from scoreprior.bench.report.findings import best_of
+from scoreprior.bench.report.ranking import best_of
 from scoreprior.bench.report.results import Results
 from scoreprior.plots import BLACK, BLUE, GREY, reliability_diagram
 
@@ -28,7 +28,9 @@ def figures(results: Results) -> dict[str, str]:
     for environment in results.environments:
         methods = _shown(results, environment)
         if methods:
-            with mpl.rc_context(_STYLE):
+            with mpl.rc_context():
+                mpl.rcdefaults()  # whatever style its reader likes, the same records give the same bytes
+                mpl.rcParams.update(_STYLE)
                 drawn[environment] = _svg(_draw(results, environment, methods), environment)
     return drawn
 

@@ -41,18 +41,19 @@ class Entry:
         if any(value is None for value in values):
             return None
         finite = [float(value) for value in values]  # "inf" is a string in JSON
-        return Figure(float(np.mean(finite)), float(np.std(finite, ddof=1)) if len(finite) > 1 else 0.0)
+        known = len(finite) > 1 and bool(np.isfinite(finite).all())
+        return Figure(float(np.mean(finite)), float(np.std(finite, ddof=1)) if known else 0.0)
 
-    def task_values(self, metric: str) -> Float[np.ndarray, " n"]:
-        """The metric of every task, averaged over seeds: what a paired test compares.
+    def values(self, metric: str) -> Float[np.ndarray, "s n"]:
+        """The metric of every task with every seed: what a test compares.
 
         The pooled calibration error is no mean over tasks; its jackknife pseudo-values n C - (n - 1) C_(-i) stand in.
         """
         if metric == "calibration_error":
-            return np.mean([counts.calibration_error(each) for each in self.counts], axis=0)
+            return np.array([counts.calibration_error(each) for each in self.counts])
         if metric == "pooled_calibration_error":
-            return np.mean([_pseudo_values(each) for each in self.counts], axis=0)
-        return np.mean([[float(value) for value in record["tasks"][metric]] for record in self.records], axis=0)
+            return np.array([_pseudo_values(each) for each in self.counts])
+        return np.array([[float(value) for value in record["tasks"][metric]] for record in self.records])
 
     @cached_property
     def counts(self) -> list[Int[np.ndarray, "n gaps"]]:
@@ -126,11 +127,43 @@ class Results:
             return None
         selected = selected_overrides(self.out, environment, method)
         for overrides in [{}] if selected is None else [selected, {}]:
-            wanted = overrides if self.budget == "full" else reduced(method, overrides, QUICK)
-            config = Cell.of(environment, method, 0, wanted).config_hash
+            config = self._config(environment, method, overrides)
             if config in configs:
                 return configs[config]
         return None
+
+    @cached_property
+    def usual_seeds(self) -> int:
+        """How many seeds the figures have that say nothing else of it."""
+        return max((len(entry.seeds) for configs in self.entries.values() for entry in configs.values()), default=0)
+
+    def failed_seeds(self, environment: str, method: str) -> list[int]:
+        """Seeds of the reported configuration that have no figure, since their cells failed."""
+        entry = self.get(environment, method)
+        if entry is None:
+            return []
+        errors = self.errors.get((environment, method), [])
+        return sorted(cell.seed for cell, _ in errors if cell.settings == entry.cells[0].settings)
+
+    def remark(self, environment: str, method: str) -> str:
+        """What sets a figure apart from others: fewer seeds, failures, or settings that are not the selected ones."""
+        entry = self.get(environment, method)
+        if entry is None or method == ORACLE:
+            return ""
+        count, failed = len(entry.seeds), len(self.failed_seeds(environment, method))
+        selected = selected_overrides(self.out, environment, method)
+        is_selected = selected is None or entry.cells[0].config_hash == self._config(environment, method, selected)
+        remarks = [
+            f"{count} seed{'s' if count > 1 else ''}" if count < self.usual_seeds else "",
+            f"{failed} failed" if failed else "",
+            "" if is_selected else "defaults",
+        ]
+        return ", ".join(filter(None, remarks))
+
+    def _config(self, environment: str, method: str, overrides: dict[str, Any]) -> str:
+        """The hash of these settings under the budget."""
+        wanted = overrides if self.budget == "full" else reduced(method, overrides, QUICK)
+        return Cell.of(environment, method, 0, wanted).config_hash
 
     def why_missing(self, environment: str, method: str) -> str:
         """ "not run", "failed", or "n/a" where the method says that it does not apply to such tasks."""

@@ -16,8 +16,8 @@ from scoreprior.bench.catalogue import (
     paper_figure,
 )
 from scoreprior.bench.cell import ORACLE
+from scoreprior.bench.report.ranking import bold
 from scoreprior.bench.report.results import Entry, Results
-from scoreprior.bench.report.significance import not_worse
 from scoreprior.bench.report.table import Row, Table, Value, number, shown
 
 Groups = Mapping[str, Sequence[str]]
@@ -89,14 +89,6 @@ def all_tables(results: Results, paper_protocol: bool = False) -> list[Table]:
     return tables
 
 
-def bold(results: Results, environment: str, metric: str, methods: Sequence[str]) -> set[str]:
-    """Methods that share the first place; one who knows the truth does not compete."""
-    entries = {name: entry for name in methods if (entry := results.get(environment, name)) is not None}
-    figures = {name: entry.figure(metric) for name, entry in entries.items() if name != ORACLE}
-    means = {name: figure.mean for name, figure in figures.items() if figure is not None}
-    return not_worse(means, {name: entries[name].task_values(metric) for name in means})
-
-
 def _by_environment(
     results: Results, table: str, title: str, metric: str, groups: Groups, caption: str, *, rank: bool = True
 ) -> Table:
@@ -128,7 +120,9 @@ def _value(results: Results, environment: str, method: str, metric: str, is_bold
     beside = "" if paper is None else shown(paper)
     if entry is None:
         return Value(results.why_missing(environment, method), paper=beside)
-    return Value(shown(entry.figure(metric)), is_bold, beside, origin(entry))
+    remark = results.remark(environment, method)
+    text = shown(entry.figure(metric)) + (f" ({remark})" if remark else "")
+    return Value(text, is_bold, beside, origin(entry))
 
 
 def origin(entry: Entry) -> str:

@@ -1,0 +1,41 @@
+"""Who competes in a column of figures, who is first there, and who is not significantly worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scoreprior.bench.cell import ORACLE
+from scoreprior.bench.report.results import Entry, Results
+from scoreprior.bench.report.significance import not_worse
+
+
+def competitors(results: Results, environment: str, metric: str, methods: Sequence[str]) -> dict[str, Entry]:
+    """The entries of these methods that have the figure and can be compared.
+
+    One who knows the truth does not compete. A method some of whose seeds failed has only its lucky ones left; and of
+    the luck of a single seed nothing is known, unless all have only one.
+    """
+    entries = {name: entry for name in methods if (entry := results.get(environment, name)) is not None}
+    whole = {
+        name: entry
+        for name, entry in entries.items()
+        if name != ORACLE and entry.figure(metric) is not None and not results.failed_seeds(environment, name)
+    }
+    several = {name: entry for name, entry in whole.items() if len(entry.seeds) > 1}
+    return several or whole
+
+
+def bold(results: Results, environment: str, metric: str, methods: Sequence[str]) -> set[str]:
+    """Methods that share the first place."""
+    entries = competitors(results, environment, metric, methods)
+    means = {name: entry.figure(metric).mean for name, entry in entries.items()}  # type: ignore[union-attr]
+    return not_worse(means, {name: entry.values(metric) for name, entry in entries.items()})
+
+
+def best_of(results: Results, environment: str, metric: str, methods: Sequence[str]) -> tuple[float, str] | None:
+    """Mean and name of the best of these methods that compete."""
+    entries = competitors(results, environment, metric, methods)
+    return min(
+        ((entry.figure(metric).mean, name) for name, entry in entries.items()),  # type: ignore[union-attr]
+        default=None,
+    )
