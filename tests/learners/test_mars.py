@@ -176,8 +176,8 @@ def test_where_the_closed_form_is_all_functions_are_draws_of_it_and_nothing_else
         np.testing.assert_allclose(mine.std, theirs.std, rtol=1e-3)
         noise = float(process.noise_std * scaler.y_std) ** 2 * np.mean(process.tails**2)
         ratios.append(np.mean(mine.functions.var(0, ddof=1)) / np.mean(theirs.std**2 - noise))
-    # Ten draws of each of 20 functions, with some three directions of much variance: a standard error of 2 / sqrt(1080)
-    # for the regression that made networks of them, none; it smooths a little.
+    # Ten draws in some three directions of much variance: a standard error of sqrt(2 / (9 * 3)) for each of 20 tasks,
+    # 0.06 for all. Four of them, and a little for the regression that makes networks of the draws.
     assert 0.7 < np.mean(ratios) < 1.3
 
 

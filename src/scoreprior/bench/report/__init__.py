@@ -64,8 +64,8 @@ def _reading(results: Results) -> list[str]:
         f"one. Bold: best, or not significantly worse than the best ({NAME}; for the pooled calibration error on its "
         f"jackknife pseudo-values). Figures have {results.usual_seeds} seeds where nothing else is said; those of one "
         "seed, or with failed ones, do not compete where others have more. Configurations were selected on "
-        "meta-validation tasks where the table of tuning says so, and are the defaults elsewhere; the paper names no validation tasks. "
-        "The oracle knows the truth and does not compete.",
+        "meta-validation tasks where the table of tuning says so, and are the defaults elsewhere; the paper names no "
+        "validation tasks. The oracle knows the truth and does not compete.",
         f"Data split {results.split}; {cells} cells done, {failed} failed.{cut} Published figures: "
         f"{published()['source']}",
     ]
