@@ -96,9 +96,11 @@ def mars_standing(results: Results) -> str:
         sentences.append(f"It is not first, and significantly worse than the best, in {_listed(worse_than)}.")
     if behind:
         sentences.append(f"It is not first, but not significantly worse, in {_listed(behind)}.")
-    if beaten:
-        sentences.append(f"A rule without learning does better in {_listed(beaten)}.")
-    elif rules:
+    if clearly := [each for each in beaten if each.is_worse]:
+        sentences.append(f"A rule without learning does significantly better in {_listed(clearly)}.")
+    if slightly := [each for each in beaten if not each.is_worse]:
+        sentences.append(f"A rule without learning does better, but not significantly, in {_listed(slightly)}.")
+    if rules and not beaten:
         sentences.append(f"It is better than every rule without learning in all {len(rules)} comparisons.")
     missing = [name for name in results.environments if all(results.get(name, method) is None for method in MARS)]
     if missing:
