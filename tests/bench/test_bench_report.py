@@ -226,6 +226,16 @@ def test_fewer_seeds_and_failed_ones_are_said_and_do_not_compete(tmp_path):
     assert value(table, "anp", "sinusoid").bold
 
 
+def test_one_seed_of_mars_beside_several_of_others_is_not_compared(tmp_path):
+    make(tmp_path, {"np": 0.2, "mars-gp": 0.4})
+    path = tmp_path / "records" / "berkeley.jsonl"
+    change(path, lambda record: (record["cell"]["method"], record["cell"]["seed"]) == ("mars-gp", 1), lambda _: None)
+    first = write_report(tmp_path)[1][0]
+    assert "RMSE on sinusoid (np: " in first
+    assert "on berkeley (" not in first
+    assert "It has too few seeds to be compared on berkeley." in first
+
+
 def test_with_one_seed_each_tasks_alone_decide(tmp_path):
     make(tmp_path, {"np": 0.5, "anp": 0.1})
     path = tmp_path / "records" / "berkeley.jsonl"
@@ -312,6 +322,15 @@ def test_tables_go_between_the_markers_of_a_page(out, tmp_path):
     page.write_text("no markers\n")
     with pytest.raises(ValueError, match="needs the lines <!-- tables -->"):
         write_report(copy, into=page)
+
+
+def test_the_published_tables_are_those_of_the_published_records(tmp_path):
+    """Whoever clones the repository gets its tables again, byte for byte."""
+    repository = Path(__file__).parents[2]
+    published = repository / "docs" / "benchmark.md"
+    page = Path(shutil.copy(published, tmp_path))
+    write_report(shutil.copytree(repository / "results" / "bench", tmp_path / "bench"), into=page)
+    assert page.read_bytes() == published.read_bytes(), "run: scoreprior bench report --into docs/benchmark.md"
 
 
 def test_markdown_and_latex_are_well_formed(out, tmp_path):

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from scoreprior.bench.catalogue import ALONE, LEARNED, MARS, RULES
 from scoreprior.bench.counts import GRID
-from scoreprior.bench.report.ranking import best_of
+from scoreprior.bench.report.ranking import best_of, competitors
 from scoreprior.bench.report.results import Results
 from scoreprior.plots import BLACK, BLUE, GREY, reliability_diagram
 
@@ -38,7 +38,8 @@ def figures(results: Results) -> dict[str, str]:
 def _shown(results: Results, environment: str) -> list[str]:
     """MARS, and by NLL the best other learned method and the best rule."""
     mars = [name for name in MARS if results.get(environment, name) is not None]
-    others = [best_of(results, environment, "nll", group) for group in ((*ALONE, *LEARNED), RULES)]
+    groups = ((*ALONE, *LEARNED), RULES)
+    others = [best_of(competitors(results, environment, "nll", group), "nll", group) for group in groups]
     return mars + [name for best in others if best is not None for name in [best[1]]]
 
 

@@ -16,7 +16,7 @@ from scoreprior.bench.catalogue import (
     STAND_INS,
     paper_figure,
 )
-from scoreprior.bench.report.ranking import best_of, bold
+from scoreprior.bench.report.ranking import best_of, bold, competitors
 from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.significance import LEVEL, worse
 from scoreprior.bench.report.table import number, shown
@@ -66,15 +66,16 @@ def findings(results: Results) -> list[str]:
 
 
 def standings(results: Results, others: Sequence[str]) -> list[Standing]:
-    """The better of the two MARS against the best of the others, wherever both were run."""
+    """The better of the two MARS against the best of the others, wherever both compete."""
     found = []
     for environment in results.environments:
         for metric in METRICS:
-            mars, rival = best_of(results, environment, metric, MARS), best_of(results, environment, metric, others)
-            if mars is None or rival is None:
-                continue
-            is_bold = mars[1] in bold(results, environment, metric, (*others, *MARS))
-            found.append(Standing(environment, metric, mars[1], mars[0], rival[1], rival[0], is_bold))
+            methods = (*others, *MARS)
+            entries = competitors(results, environment, metric, methods)
+            mars, rival = best_of(entries, metric, MARS), best_of(entries, metric, others)
+            if mars is not None and rival is not None:
+                is_bold = mars[1] in bold(results, environment, metric, methods)
+                found.append(Standing(environment, metric, mars[1], mars[0], rival[1], rival[0], is_bold))
     return found
 
 
@@ -105,6 +106,10 @@ def mars_standing(results: Results) -> str:
     missing = [name for name in results.environments if all(results.get(name, method) is None for method in MARS)]
     if missing:
         sentences.append(f"It has not been run on {', '.join(missing)}.")
+    compared = {each.environment for each in (*learned, *rules)}
+    alone = [name for name in results.environments if name not in (*missing, *compared)]
+    if alone:
+        sentences.append(f"It has too few seeds to be compared on {', '.join(alone)}.")
     few = sorted({each.environment for each in learned if _tasks(results, each.environment) < 10})
     if few:
         sentences.append(f"With fewer than ten test tasks ({', '.join(few)}) a test finds only large differences.")

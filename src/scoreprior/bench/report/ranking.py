@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scoreprior.bench.cell import ORACLE
 from scoreprior.bench.report.results import Entry, Results
@@ -32,10 +32,7 @@ def bold(results: Results, environment: str, metric: str, methods: Sequence[str]
     return not_worse(means, {name: entry.values(metric) for name, entry in entries.items()})
 
 
-def best_of(results: Results, environment: str, metric: str, methods: Sequence[str]) -> tuple[float, str] | None:
-    """Mean and name of the best of these methods that compete."""
-    entries = competitors(results, environment, metric, methods)
-    return min(
-        ((entry.figure(metric).mean, name) for name, entry in entries.items()),  # type: ignore[union-attr]
-        default=None,
-    )
+def best_of(entries: Mapping[str, Entry], metric: str, methods: Sequence[str]) -> tuple[float, str] | None:
+    """Mean and name of the best of these methods among competitors."""
+    means = ((entries[name].figure(metric).mean, name) for name in methods if name in entries)  # type: ignore[union-attr]
+    return min(means, default=None)
