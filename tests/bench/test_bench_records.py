@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scoreprior import metrics
-from scoreprior.bench import counts
-from scoreprior.bench.campaign import Campaign, read_records, records_path
+from scoreprior.bench import counts, work
+from scoreprior.bench.campaign import Campaign, points_path, read_records, records_path
 from scoreprior.bench.cell import Cell, canonical
 from scoreprior.bench.line_file import DamagedError, InUseError, LineFile, read_lines
 from scoreprior.bench.runner import InlineRunner
@@ -94,6 +96,49 @@ def test_failed_cells_run_again_only_when_asked_and_the_last_record_counts(tmp_p
     ((found, record),) = read_records(tmp_path)
     assert (found, record["status"]) == (cell, "done")
     assert len(read_lines(records_path(tmp_path, "sinusoid"))) == 2
+
+
+def test_every_split_has_points_of_its_own(tmp_path):
+    cells = [Cell.of("sinusoid", "ridge", 0, {}, split=split) for split in (0, 1)]
+    with Campaign(tmp_path, cells) as campaign:
+        for _ in campaign.run(InlineRunner(lambda cell: {"points": {"split": cell.split}})):
+            pass
+    paths = [points_path(tmp_path, cell) for cell in cells]
+    assert [path.name for path in paths] == [
+        "sinusoid--ridge--44136fa355.json",  # as published
+        "sinusoid--ridge--44136fa355--split1.json",
+    ]
+    assert [path.read_text() for path in paths] == ['{"split":0}\n', '{"split":1}\n']
+
+
+def test_the_revision_is_of_our_code_not_of_a_repository_around_it(tmp_path, monkeypatch):
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
+        return subprocess.run(
+            ["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    def revision() -> str:
+        work.provenance.cache_clear()
+        return work.provenance()["revision"]
+
+    module = tmp_path / "venv" / "scoreprior" / "bench" / "work.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("")
+    (tmp_path / "theirs.txt").write_text("")
+    git("init")
+    git("add", "theirs.txt")
+    git("commit", "-m", "theirs")
+    monkeypatch.setattr(work, "__file__", str(module))
+    try:
+        assert revision() == "no git"
+        git("add", str(module))
+        git("commit", "-m", "ours")
+        assert revision() == git("rev-parse", "--short=10", "HEAD")
+        Path(module).write_text("changed")
+        assert revision().endswith("-dirty")
+    finally:
+        work.provenance.cache_clear()
 
 
 def test_counted_pits_have_the_calibration_error_of_the_pits():

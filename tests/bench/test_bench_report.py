@@ -254,6 +254,20 @@ def test_defaults_in_the_place_of_a_selection_are_named(tmp_path):
     assert "(" not in value(all_tables(Results.load(tmp_path))[0], "np", "berkeley").text
 
 
+def test_another_split_has_selections_of_its_own(tmp_path):
+    make(tmp_path, {"np": 0.5}, environments=("berkeley",), split=1)
+    for split, width in ((0, 32), (1, 64)):
+        chosen = Selection(
+            "berkeley", "np", {"width": width}, {"metric": "nll", "split": split}, 1.0, None, 2.0, [], {}
+        )
+        save_selection(tmp_path, chosen)
+    make(tmp_path, {"np": 0.3}, environments=("berkeley",), settings={"width": 32}, split=1)
+    results = Results.load(tmp_path, split=1)
+    assert value(all_tables(results)[0], "np", "berkeley").text.endswith("(defaults)")  # not those of split 0
+    make(tmp_path, {"np": 0.1}, environments=("berkeley",), settings={"width": 64}, split=1)
+    assert Results.load(tmp_path, split=1).get("berkeley", "np").cells[0].overrides == {"width": 64}
+
+
 def test_the_findings_agree_with_the_tables(out):
     """Who is said to be significantly worse is not bold among the learned methods."""
     results = Results.load(out)

@@ -93,6 +93,10 @@ def test_failing_dying_and_hanging_cells_do_not_stop_the_others(tmp_path):
     fine = {where for where, record in found.items() if record["status"] == "done"}
     assert fine == {(method, seed) for method in ("fine", "also-fine") for seed in range(4)}
     assert found["raises", 0]["error"] == {"type": "ValueError", "message": "this one raises"}
+    failed = {where: record["seconds"]["wall"] for where, record in found.items() if record["status"] == "failed"}
+    assert len(failed) == 4
+    assert failed.pop(("hangs", 0)) >= 3
+    assert all(0 <= wall < 3 for wall in failed.values())
     assert found["dies", 1]["error"] == {"type": "WorkerDied", "message": "the worker was ended by SIGSEGV"}
     assert found["hangs", 0]["error"] == {"type": "TimeLimit", "message": "not done after 3 seconds"}
     # Who failed is not tried again without being asked.
@@ -109,6 +113,15 @@ def test_each_worker_has_a_core_and_a_thread_of_its_own(tmp_path):
     threads = records(tmp_path)[0]["threads"]
     assert "--xla_cpu_multi_thread_eigen=false" in threads["XLA_FLAGS"]
     assert threads["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not pin processes to cores")
+def test_an_only_worker_is_on_no_core_in_particular(tmp_path):
+    # The only workers of two runs, each pinned to the first core, would share it.
+    finish(start(tmp_path, "fine*1", workers=1))
+    (record,) = records(tmp_path)
+    assert record["cores"] == sorted(os.sched_getaffinity(0))
+    assert record["threads"]["OMP_NUM_THREADS"] == "1"
 
 
 def test_workers_that_are_kept_do_the_next_cells_too(tmp_path):

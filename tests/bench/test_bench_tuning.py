@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from optuna.samplers import TPESampler
 
 import scoreprior as sp
 from scoreprior.bench import work
 from scoreprior.bench.budget import reduced
-from scoreprior.bench.cell import Cell
+from scoreprior.bench.cell import Cell, canonical
 from scoreprior.bench.plan import Plan
 from scoreprior.bench.report.results import Results
 from scoreprior.bench.runner import InlineRunner
-from scoreprior.bench.selected import load_selection, save_selection
+from scoreprior.bench.selected import (
+    SelectionFileError,
+    load_selection,
+    save_selection,
+    selected_overrides,
+    selected_path,
+)
 from scoreprior.bench.tuning import SEED, NothingToTuneError, Protocol, Study, run_off, tune
 from scoreprior.learners.naive import Ridge
 from scoreprior.space import Choice, Range
@@ -49,7 +57,7 @@ class Bowl:
 def run(out, bowl: Bowl, trials: int, **protocol):
     study = Study(out, "sinusoid", "np", trials, Protocol(**protocol))
     try:
-        for _ in tune([study], InlineRunner(bowl)):
+        for _ in tune(study, InlineRunner(bowl)):
             pass
         return study.select()
     finally:
@@ -122,6 +130,124 @@ def test_tuning_continues_where_it_was_killed(tmp_path, mode):
     assert again.cells == []
     run(tmp_path / "parts", again, 10, mode=mode)
     assert len(again.cells) >= 2
+
+
+def test_every_split_has_trials_and_a_selection_of_its_own(tmp_path):
+    first, second = (run(tmp_path, Bowl(), 3 + split, split=split) for split in (0, 1))
+    paths = [save_selection(tmp_path, each) for each in (first, second)]
+    assert [path.name for path in paths] == ["sinusoid--np.json", "sinusoid--np--split1.json"]
+    assert {path.name for path in (tmp_path / "tuning").iterdir()} == {
+        "sinusoid--np.journal",
+        "sinusoid--np--split1.journal",
+    }
+    assert load_selection(tmp_path, "sinusoid", "np") == first
+    assert load_selection(tmp_path, "sinusoid", "np", 1) == second
+    assert load_selection(tmp_path, "sinusoid", "np", 2) is None
+    save_selection(tmp_path, replace(second, method="mars-gp", settings={"points": 7}))
+    assert selected_overrides(tmp_path, "sinusoid", "mars-gp") is None
+    assert selected_overrides(tmp_path, "sinusoid", "mars-gp-mean", 1) == selected_overrides(
+        tmp_path, "sinusoid", "mars-gp", 1
+    )
+    for split, selection in enumerate((first, second)):
+        everything = Plan(["sinusoid"], ["np"], 1, split=split, paper_protocol=True).cells(tmp_path)
+        assert everything[0].overrides == selection.overrides
+        assert {each.settings for each in everything} == {canonical(each) for each in selection.configurations}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: text.replace('"version": 1', '"version": 0'),
+        lambda text: text.replace('"seconds"', '"minutes"'),
+        lambda text: text.replace('"settings": {', '"settings": 3, "others": {'),
+        lambda text: text.replace('"split": 0', '"split": 1'),  # tuned on other tasks, maybe on our test tasks
+    ],
+)
+def test_a_file_that_holds_no_selection_of_ours_is_named(tmp_path, damage):
+    selection = run(tmp_path, Bowl(), 3)
+    path = save_selection(tmp_path, selection)
+    text = path.read_text()
+    path.write_text(damage(text))
+    assert path.read_text() != text
+    with pytest.raises(SelectionFileError, match="delete it or tune again") as caught:
+        load_selection(tmp_path, "sinusoid", "np")
+    assert caught.value.filename == str(selected_path(tmp_path, "sinusoid", "np"))
+    save_selection(tmp_path, selection)
+    assert load_selection(tmp_path, "sinusoid", "np") == selection
+
+
+def told(value: float) -> dict:
+    return {
+        "status": "done",
+        "summary": {"nll": value},
+        "tasks": {"nll": [value]},
+        "seconds": {"wall": 1.0},
+    }
+
+
+def test_trials_that_ran_at_once_are_neither_repeated_nor_lost(tmp_path):
+    whole = run(tmp_path / "whole", Bowl(), 6)
+    study = Study(tmp_path / "parts", "sinusoid", "np", 6, Protocol())
+    defaults, second, third = (study.ask() for _ in range(3))
+    assert defaults.settings == "{}"
+    study.tell(second, told(1.0))
+    fourth = study.ask()
+    study.tell(fourth, told(2.0))
+    study.close()  # killed while the defaults and the third were at work
+    rest = Bowl()
+    selection = run(tmp_path / "parts", rest, 6)
+    assert [cell.settings for cell in rest.cells[:2]] == ["{}", third.settings]
+    expected, found = (sorted(canonical(trial["settings"]) for trial in each.trials) for each in (whole, selection))
+    assert found == expected
+
+
+def test_a_journal_without_the_numbers_of_its_proposals_is_continued(tmp_path):
+    whole = run(tmp_path / "whole", Bowl(), 6)
+    run(tmp_path / "parts", Bowl(), 3)
+    (journal,) = (tmp_path / "parts" / "tuning").glob("*.journal")
+    lines = journal.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if "proposal" not in json.loads(line).get("user_attr", {})]
+    assert len(kept) == len(lines) - 3
+    journal.write_text("".join(kept))
+    selection = run(tmp_path / "parts", Bowl(), 6)
+    assert [trial["settings"] for trial in selection.trials] == [trial["settings"] for trial in whole.trials]
+
+
+def test_settings_are_proposed_together_once_there_is_something_to_learn_from(tmp_path, monkeypatch):
+    proposed = []
+    original = TPESampler.sample_relative
+
+    def sample_relative(self, *arguments):
+        proposed.append(original(self, *arguments))
+        return proposed[-1]
+
+    monkeypatch.setattr(TPESampler, "sample_relative", sample_relative)
+    run(tmp_path, Bowl(), 9, mode="efficient")
+    names = [set(each) for each in proposed]  # Optuna may leave out the first trials, with nothing to propose from
+    assert names[-4:] == [set(sp.learner("np").space)] * 4
+    assert not any(names[:-4])
+
+
+def test_failed_trials_cost_what_they_took(tmp_path):
+    study = Study(tmp_path, "sinusoid", "np", 2, Protocol())
+    study.tell(study.ask(), told(1.0))
+    error = {"type": "TimeLimit", "message": "not done after 30 seconds"}
+    study.tell(study.ask(), {"status": "failed", "error": error, "seconds": {"wall": 30.0}})
+    selection = study.select()
+    study.close()
+    assert [trial["seconds"] for trial in selection.trials] == [1.0, 30.0]
+    assert selection.seconds == 31.0
+
+
+def test_a_value_that_is_no_number_is_the_worst(tmp_path):
+    study = Study(tmp_path, "sinusoid", "np", 2, Protocol())
+    study.tell(study.ask(), told(math.nan))
+    study.tell(study.ask(), told(1.0))
+    assert study.ask() is None  # it is not tried again, which would never end
+    assert study.select().value == 1.0
+    study.close()
 
 
 def test_a_torn_journal_is_repaired(tmp_path):
@@ -213,7 +339,7 @@ def guarded(monkeypatch):
 
 def test_tuning_never_reads_a_test_task(tmp_path, guarded):
     study = Study(tmp_path, "sinusoid", "ridge", 3, Protocol())
-    states = [record["status"] for _, record in tune([study], InlineRunner(work.run_cell))]
+    states = [record["status"] for record in tune(study, InlineRunner(work.run_cell))]
     assert states == ["done"] * 3
     study.close()
     # The guard itself works: a run on test tasks reads them.

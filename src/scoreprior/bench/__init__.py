@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from scoreprior.bench.campaign import Campaign
 from scoreprior.bench.cell import ORACLE, Budget, Cell
-from scoreprior.bench.runner import InlineRunner, ProcessRunner, Record, Runner, runner_for
+from scoreprior.bench.runner import InlineRunner, ProcessRunner, Runner, does_not_apply, runner_for
 
 
 class Tables(NamedTuple):
@@ -72,12 +72,9 @@ def reproduce_tables(
             saw(cell, record)
             records.append(record)
     files, found = write_report(place, budget=budget)
-    return Tables(files, [*found, *notes], sum(map(_should_have_worked, records)))
-
-
-def _should_have_worked(record: Record) -> bool:
-    # A TaskError is an answer: the method does not apply to such tasks.
-    return record["status"] == "failed" and record["error"]["type"] != "TaskError"
+    return Tables(
+        files, [*found, *notes], sum(each["status"] == "failed" and not does_not_apply(each) for each in records)
+    )
 
 
 __all__ = ["Campaign", "Cell", "InlineRunner", "ProcessRunner", "Runner", "Tables", "reproduce_tables", "runner_for"]

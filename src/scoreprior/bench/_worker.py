@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -15,10 +16,11 @@ from scoreprior.bench.cell import Cell
 _LONGEST_MESSAGE = 500
 
 
-def serve(pipe: Connection, work: Callable[[Cell], dict[str, Any]], core: int) -> None:
+def serve(pipe: Connection, work: Callable[[Cell], dict[str, Any]], core: int | None) -> None:
     """Receive cells, say when one is begun, send its record, until nobody is there any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it ends the workers
-    _stay_on(core)
+    if core is not None:
+        _stay_on(core)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
@@ -31,11 +33,17 @@ def serve(pipe: Connection, work: Callable[[Cell], dict[str, Any]], core: int) -
 
 def attempt(work: Callable[[Cell], dict[str, Any]], cell: Cell) -> dict[str, Any]:
     """The record of a cell, also of one that fails."""
+    begun = time.perf_counter()
     try:
         return {"status": "done", **work(cell)}
     except Exception as error:
         message = " ".join(str(error).split())[:_LONGEST_MESSAGE]
-        return {"status": "failed", "error": {"type": type(error).__name__, "message": message}}
+        return failed(type(error).__name__, message, time.perf_counter() - begun)
+
+
+def failed(kind: str, message: str, seconds: float) -> dict[str, Any]:
+    """The record of a cell that failed after so many seconds."""
+    return {"status": "failed", "error": {"type": kind, "message": message}, "seconds": {"wall": round(seconds, 4)}}
 
 
 def _stay_on(core: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from scoreprior._files import replace_file
-from scoreprior.bench.cell import Cell, canonical
+from scoreprior.bench.cell import Cell, canonical, split_suffix
 from scoreprior.bench.line_file import LineFile, read_lines
 from scoreprior.bench.runner import Record, Runner
 
@@ -24,7 +24,8 @@ def records_path(out: Path, environment: str) -> Path:
 
 def points_path(out: Path, cell: Cell) -> Path:
     """Predictions of one seed, to plot."""
-    return out / "points" / f"{cell.environment}--{cell.method}--{cell.config_hash}.json"
+    name = f"{cell.environment}--{cell.method}--{cell.config_hash}{split_suffix(cell.split)}.json"
+    return out / "points" / name
 
 
 def read_records(out: Path) -> list[tuple[Cell, Record]]:

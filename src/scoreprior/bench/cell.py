@@ -33,6 +33,11 @@ def digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
+def split_suffix(split: int) -> str:
+    """What a data split adds to the name of a file: nothing for the canonical one, whose files are published."""
+    return f"--split{split}" if split else ""
+
+
 @dataclass(frozen=True)
 class Cell:
     """What a record is of. Make one by `Cell.of`, which writes the settings in their canonical form.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from scoreprior.bench.budget import QUICK, reduced
 from scoreprior.bench.catalogue import TRUTH_KNOWN
@@ -28,7 +31,7 @@ class Plan:
     Args:
         seeds: how many, from 0.
         overrides: settings of all methods, on top of the selected ones.
-        tuned: whether selected configurations in `out` are used.
+        tuned: whether the configurations in `out` that were selected on this split are used.
         paper_protocol: run every configuration that tuning tried, not only the selected one.
     """
 
@@ -55,9 +58,9 @@ class Plan:
         return found
 
     def _configurations(self, out: Path, name: str, method: str) -> list[dict[str, Any]]:
-        chosen = [selected_overrides(out, name, method) or {}] if self.tuned else [{}]
+        chosen = [selected_overrides(out, name, method, self.split) or {}] if self.tuned else [{}]
         if self.paper_protocol:
-            selection = load_selection(out, name, method)
+            selection = load_selection(out, name, method, self.split)
             chosen += [{}] + (selection.configurations if selection is not None else [])
         full = [{**each, **self.overrides} for each in chosen]
         return [reduced(method, each, QUICK) for each in full] if self.budget == "quick" else full
@@ -86,10 +89,55 @@ def known_methods(names: str) -> list[str]:
 def check_settings(chosen: Sequence[str], overrides: Mapping[str, Any]) -> None:
     """Every method must have these settings and accept these values, before anything runs."""
     for name in chosen:
+        if name == ORACLE:  # it has no settings
+            continue
         try:
-            learner(name, **overrides) if name != ORACLE else None
+            for setting, value in overrides.items():
+                _check_kind(learner(name), setting, value)
+            learner(name, **overrides)
         except (ValueError, TypeError) as error:
             raise UnknownNameError(f"{name}: {error}") from error
+
+
+def _check_kind(config: Any, setting: str, value: Any) -> None:
+    """Is the value of the kind that the config says? What it does not have, `learner` will say."""
+    *groups, last = setting.split(".")
+    for group in groups:
+        config = getattr(config, group, None)
+    if not is_dataclass(config) or last not in {each.name for each in fields(config)}:
+        return
+    kind = get_type_hints(type(config))[last]
+    if _fits(value, kind):
+        return
+    held = getattr(config, last)
+    if is_dataclass(held) and (parts := [f"{setting}.{each.name}" for each in fields(held)]):
+        raise ValueError(f"{setting} is a group of settings; set one of them: {', '.join(parts)}.")
+    raise ValueError(f"{setting} cannot be {json.dumps(value)}; it is of the kind {_told_kind(kind)}.")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value that was read from JSON is of an annotated kind; a config never is."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in inside)
+    if origin is Literal:
+        return value in inside
+    if origin is tuple and inside[-1:] != (...,):
+        return isinstance(value, tuple) and len(value) == len(inside) and all(map(_fits, value, inside))
+    if origin in (tuple, Sequence):
+        return isinstance(value, tuple) and all(_fits(each, inside[0]) for each in value)
+    if isinstance(value, bool):  # which Python counts among the ints
+        return kind is bool
+    if kind is float:
+        return isinstance(value, (int, float))
+    return kind in (int, str, NoneType) and isinstance(value, kind)
+
+
+def _told_kind(kind: Any) -> str:
+    """An annotation without the modules of its names."""
+    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else re.sub(r"\b[a-z_]+\.", "", str(kind))
 
 
 def _known(names: str, known: Sequence[str], what: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Who computes cells: one function, `map(cells) -> records`. Here, or in worker processes on this machine.
 
-A record is {"status": "done", ...} with what the work returned, or {"status": "failed", "error": {"type", "message"}}.
+A record is {"status": "done", ...} with what the work returned, or {"status": "failed", "error": {"type", "message"},
+"seconds": {"wall"}}, which older files have without the seconds.
 Records come as they are made, not in the order of the cells. A runner never raises because of a cell.
 """
 
@@ -24,6 +25,11 @@ Record: TypeAlias = dict[str, Any]
 Work: TypeAlias = Callable[[Cell], Record]
 
 
+def does_not_apply(record: Record) -> bool:
+    """Whether the method says that it is not for such tasks: an answer, not a failure."""
+    return record["status"] == "failed" and record["error"]["type"] == "TaskError"
+
+
 class Runner(Protocol):
     """Computes cells."""
 
@@ -43,7 +49,9 @@ class InlineRunner:
 
 @dataclass(frozen=True)
 class ProcessRunner:
-    """Spawned worker processes (JAX does not survive a fork), each on a core of its own with one thread.
+    """Spawned worker processes (JAX does not survive a fork), each with one thread.
+
+    Several have a core each. One alone goes where there is room: others, of another run, may be on any core.
 
     Args:
         work: an importable function; it runs in the workers.
@@ -83,7 +91,7 @@ class ProcessRunner:
 
     def _worker(self, core: int) -> _Handle:
         """The worker that waits on this core, or a new one."""
-        return self._idle.pop(core, None) or _Handle(self.work, core)
+        return self._idle.pop(core, None) or _Handle(self.work, core, pinned=self.workers > 1)
 
     def _dismiss(self, handle: _Handle, stays: bool) -> None:
         if stays and handle.process.is_alive():
@@ -100,8 +108,9 @@ class ProcessRunner:
                     if record is not None:
                         return handle, record
                 elif self.limit is not None and handle.seconds > self.limit:
+                    seconds = handle.seconds
                     handle.stop()
-                    return handle, _failed("TimeLimit", f"not done after {self.limit:g} seconds")
+                    return handle, _worker.failed("TimeLimit", f"not done after {self.limit:g} seconds", seconds)
 
 
 def runner_for(work: Work, workers: int, limit: float | None = None, *, keep: bool = False) -> Runner:
@@ -116,13 +125,16 @@ class _Handle:
     begun: float | None
     pipe: Connection
 
-    def __init__(self, work: Work, core: int):
+    def __init__(self, work: Work, core: int, pinned: bool):
         self.core = core
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         with _single_threaded():
             self.process: SpawnProcess = context.Process(
-                target=_worker.serve, args=(theirs, work, core), daemon=True, name=f"bench worker {core}"
+                target=_worker.serve,
+                args=(theirs, work, core if pinned else None),
+                daemon=True,
+                name=f"bench worker {core}",
             )
             self.process.start()
         theirs.close()  # the worker's end must close when the worker dies
@@ -145,16 +157,12 @@ class _Handle:
             return record
         except (EOFError, OSError):
             self.process.join()
-            return _failed("WorkerDied", _cause_of_death(self.process.exitcode))
+            return _worker.failed("WorkerDied", _cause_of_death(self.process.exitcode), self.seconds)
 
     def stop(self) -> None:
         self.process.kill()  # nothing is lost: a worker owns no file
         self.process.join()
         self.pipe.close()
-
-
-def _failed(kind: str, message: str) -> Record:
-    return {"status": "failed", "error": {"type": kind, "message": message}}
 
 
 def _cause_of_death(code: int | None) -> str:

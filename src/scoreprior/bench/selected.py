@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from scoreprior._files import replace_file
 from scoreprior.bench.catalogue import ablated
-from scoreprior.bench.cell import canonical, digest, thaw
+from scoreprior.bench.cell import canonical, digest, split_suffix, thaw
 from scoreprior.learners import learner
 
 VERSION = 1
+
+
+class SelectionFileError(OSError):
+    """The file does not hold the selection that its name says."""
+
+    def __init__(self, path: Path, problem: str):
+        super().__init__(errno.EILSEQ, f"{problem}; delete it or tune again", str(path))
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,11 @@ class Selection:
         return {name: thaw(value) for name, value in self.settings.items()}
 
     @property
+    def split(self) -> int:
+        """The data split whose validation tasks decided."""
+        return self.protocol.get("split", 0)
+
+    @property
     def config_hash(self) -> str:
         """As in the cells of this configuration."""
         return digest(canonical(self.settings), 10)
@@ -53,47 +67,71 @@ class Selection:
         return [{name: thaw(value) for name, value in trial["settings"].items()} for trial in self.trials]
 
 
-def selected_path(out: Path, environment: str, method: str) -> Path:
-    """The file of a selection."""
-    return out / "selected" / f"{environment}--{method}.json"
+def selected_path(out: Path, environment: str, method: str, split: int = 0) -> Path:
+    """The file of a selection. One per split: validation tasks of one may be test tasks of another."""
+    return out / "selected" / f"{environment}--{method}{split_suffix(split)}.json"
 
 
 def save_selection(out: Path, selection: Selection) -> Path:
-    """Write the file, whole or not at all; what is there already keeps its date and revision."""
-    path = selected_path(out, selection.environment, selection.method)
+    """Write the file, whole or not at all; what is there already keeps its date and revision.
+
+    A file that cannot be read is replaced.
+    """
+    path = selected_path(out, selection.environment, selection.method, selection.split)
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = json.loads(canonical({"version": VERSION} | asdict(selection)))
-    if path.exists() and json.loads(path.read_text()) | {"made": fields["made"]} == fields:
-        return path
+    with suppress(FileNotFoundError, SelectionFileError):
+        if _fields(path) | {"made": fields["made"]} == fields:
+            return path
     trials = ",\n  ".join(canonical(trial) for trial in fields.pop("trials"))  # a line each, for readable differences
     text = json.dumps(fields | {"trials": []}, indent=1).replace('"trials": []', f'"trials": [\n  {trials}\n ]')
     replace_file(path, (text + "\n").encode())
     return path
 
 
-def selected_overrides(out: Path, environment: str, method: str) -> dict[str, Any] | None:
+def selected_overrides(out: Path, environment: str, method: str, split: int = 0) -> dict[str, Any] | None:
     """The settings to use, if any were selected.
 
     An ablation that was not tuned itself has those of the method it is made from, as far as it knows them: the two are
     to differ in one thing only.
     """
-    own = load_selection(out, environment, method)
+    own = load_selection(out, environment, method, split)
     if own is not None:
         return own.overrides
     whole = ablated(method)
-    theirs = load_selection(out, environment, whole) if whole is not None else None
+    theirs = load_selection(out, environment, whole, split) if whole is not None else None
     if theirs is None:
         return None
     known = getattr(learner(method), "space", {})
     return {name: value for name, value in theirs.overrides.items() if name in known}
 
 
-def load_selection(out: Path, environment: str, method: str) -> Selection | None:
+def load_selection(out: Path, environment: str, method: str, split: int = 0) -> Selection | None:
     """What was selected, if anything was."""
-    path = selected_path(out, environment, method)
-    if not path.exists():
+    path = selected_path(out, environment, method, split)
+    try:
+        fields = _fields(path)
+    except FileNotFoundError:
         return None
-    fields = json.loads(path.read_text())
     if fields.pop("version", None) != VERSION:
-        raise ValueError(f"{path} is not a selection of version {VERSION}; tune again or delete it.")
-    return Selection(**fields)
+        raise SelectionFileError(path, f"it is no selection of version {VERSION}")
+    try:
+        selection = Selection(**fields)
+    except TypeError:
+        raise SelectionFileError(path, "it lacks what a selection has, or has more") from None
+    parts = (selection.settings, selection.protocol, selection.trials)
+    if [type(part) for part in parts] != [dict, dict, list]:
+        raise SelectionFileError(path, "its settings, its protocol or its trials are damaged")
+    if (selection.environment, selection.method, selection.split) != (environment, method, split):
+        raise SelectionFileError(path, "it is the selection for another environment, method or split")
+    return selection
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    try:
+        fields = json.loads(path.read_text())
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise SelectionFileError(path, "it is damaged")
+    return fields

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.samplers import RandomSampler, TPESampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from scoreprior.bench.budget import reduced
 from scoreprior.bench.campaign import Campaign
-from scoreprior.bench.cell import Cell, canonical, thaw
+from scoreprior.bench.cell import Cell, canonical, split_suffix, thaw
 from scoreprior.bench.line_file import LineFile
 from scoreprior.bench.runner import Record, Runner
 from scoreprior.bench.selected import Selection
@@ -41,6 +44,10 @@ _RANDOM_FIRST = 5  # TPE starts to model after so many trials
 
 class NothingToTuneError(ValueError):
     """The method has no settings that a tuner may vary."""
+
+
+class NoTrialSucceededError(RuntimeError):
+    """All trials of a study failed: there is nothing to select."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ class Study:
         self.space: Space = getattr(learner(method), "space", {})
         if not self.space:
             raise NothingToTuneError(f"{method} has no settings to tune.")
-        path = out / "tuning" / f"{environment}--{method}.journal"
+        path = out / "tuning" / f"{environment}--{method}{split_suffix(protocol.split)}.journal"
         self._file = LineFile(path)  # ours alone, and repaired if its last writer was killed
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = optuna.create_study(
@@ -96,38 +103,42 @@ class Study:
         if self._continued:
             trial, rung = self._continued.pop(0)
         else:
-            number = len(self.counted) + len({each.number for _, each, _ in self._at_work})
-            if number >= self.trials:
+            taken = self._taken
+            proposal = next(index for index in range(len(taken) + 1) if index not in taken)
+            if proposal >= self.trials:
                 return None
-            trial, rung = self._new_trial(number), 0
+            trial, rung = self._new_trial(proposal), 0
         share = self.protocol.iterations * self.protocol.rungs[rung] / _RUNGS[-1]
         overrides = reduced(self.method, _settings(trial), share)
         cell = Cell.of(self.environment, self.method, SEED, overrides, split=self.protocol.split, part="valid")
         self._at_work.append((cell, trial, rung))
         return cell
 
-    def _new_trial(self, number: int) -> Trial:
-        # Seeded by the count of trials: after an interruption the same configuration is proposed again.
-        self._study.sampler = (
-            optuna.samplers.TPESampler(seed=number, n_startup_trials=_RANDOM_FIRST, multivariate=True)
-            if self.protocol.mode == "efficient"
-            else optuna.samplers.RandomSampler(seed=number)
-        )
+    @property
+    def _taken(self) -> set[int]:
+        """Proposals that came to an end or are at work. Older journals do not number them, and made them in order."""
+        trials = [*self.counted, *(trial for _, trial, _ in self._at_work)]
+        numbers = [trial.user_attrs.get("proposal") for trial in trials]
+        return {*range(numbers.count(None)), *(number for number in numbers if number is not None)}
+
+    def _new_trial(self, proposal: int) -> Trial:
+        # Seeded by its number: after an interruption, what is missing is proposed again and nothing else is.
+        self._study.sampler = _tpe(proposal) if self.protocol.mode == "efficient" else RandomSampler(seed=proposal)
         trial = self._study.ask()
-        settings = {} if number == 0 else {name: _suggest(trial, name, self.space) for name in self.space}
+        settings = {} if proposal == 0 else {name: _suggest(trial, name, self.space) for name in self.space}
         trial.set_user_attr("settings", canonical(settings))
+        trial.set_user_attr("proposal", proposal)
         return trial
 
     def tell(self, cell: Cell, record: Record) -> None:
         """What came of a cell that was asked for."""
         at = next(i for i, (asked, _, _) in enumerate(self._at_work) if asked.key == cell.key)
         _, trial, rung = self._at_work.pop(at)
+        trial.set_user_attr("seconds", trial.user_attrs.get("seconds", 0.0) + record["seconds"]["wall"])
         if record["status"] == "failed":
             trial.set_user_attr("error", record["error"])
             self._study.tell(trial, math.inf)  # TPE learns from bad values, and forgets what it is told has failed
             return
-        spent = trial.user_attrs.get("seconds", 0.0) + record["seconds"]["wall"]
-        trial.set_user_attr("seconds", spent)
         value = _judged(record, self.protocol.metric)
         trial.report(value, self.protocol.rungs[rung])
         if rung + 1 == len(self.protocol.rungs):
@@ -148,7 +159,8 @@ class Study:
         complete = [trial for trial in trials if _outcome(trial) == "complete"]
         if not complete:
             errors = [trial.user_attrs["error"]["message"] for trial in trials if "error" in trial.user_attrs]
-            raise RuntimeError(f"No trial of {self.method} on {self.environment} succeeded: {'; '.join(errors[:1])}")
+            where = f"{self.method} on {self.environment}"
+            raise NoTrialSucceededError(f"No trial of {where} succeeded: {'; '.join(errors[:1])}")
         best = min(complete, key=lambda trial: (trial.value, trial.number))
         default = [trial.value for trial in complete if not _settings(trial)]
         return Selection(
@@ -168,13 +180,12 @@ class Study:
         self._file.close()
 
 
-def tune(studies: Sequence[Study], runner: Runner, at_once: int = 1) -> Iterator[tuple[Study, Record]]:
-    """Run the studies to their end, one after the other so that trials share compiled code, `at_once` cells at once."""
-    for study in studies:
-        while asked := [cell for _ in range(at_once) if (cell := study.ask()) is not None]:
-            for cell, record in runner.map(asked):
-                study.tell(cell, record)
-                yield study, record
+def tune(study: Study, runner: Runner, at_once: int = 1) -> Iterator[Record]:
+    """Run a study to its end, `at_once` cells at once."""
+    while asked := [cell for _ in range(at_once) if (cell := study.ask()) is not None]:
+        for cell, record in runner.map(asked):
+            study.tell(cell, record)
+            yield record
 
 
 def run_off(out: Path, selection: Selection, runner: Runner) -> Selection:
@@ -208,7 +219,16 @@ def _judged(record: Record, metric: str) -> float:
     """What decides; a point predictor has its RMSE only."""
     if record["status"] == "failed":
         return math.inf
-    return float(record["summary"][metric if record["tasks"]["nll"] is not None else "rmse"])
+    value = record["summary"][metric if record["tasks"]["nll"] is not None else "rmse"]
+    # What is no number, which JSON has as null, can win nothing; Optuna would not count such a trial at all.
+    return math.inf if value is None or math.isnan(float(value)) else float(value)
+
+
+def _tpe(seed: int) -> TPESampler:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        # Grouped: a search space is made of what trials vary, and the first trial, with the defaults, varies nothing.
+        return TPESampler(seed=seed, n_startup_trials=_RANDOM_FIRST, multivariate=True, group=True)
 
 
 class _HeldAlready:

@@ -132,9 +132,11 @@ def _environment(name: str, split: int) -> Environment:
 @lru_cache(maxsize=1)
 def provenance() -> dict[str, Any]:
     """Revision of the code, versions of what matters to the numbers, and the kind of machine."""
-    revision = _git("rev-parse", "--short=10", "HEAD") or "no git"
+    # An installed copy may lie inside somebody else's repository, whose revision says nothing of our code.
+    is_ours = _git("ls-files", "--error-unmatch", "--", __file__)
+    revision = (_git("rev-parse", "--short=10", "HEAD") if is_ours else "") or "no git"
     # Of the package only: the records, which change all the time, may live in the same repository.
-    changed = _git("--no-optional-locks", "status", "--porcelain", "--", str(Path(__file__).parents[1]))
+    changed = is_ours and _git("--no-optional-locks", "status", "--porcelain", "--", str(Path(__file__).parents[1]))
     packages = ("scoreprior", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
     return {
         "revision": f"{revision}-dirty" if changed else revision,

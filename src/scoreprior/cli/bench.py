@@ -52,8 +52,10 @@ def run_command(
     with talking(quiet, as_json, debug) as talk:
         from scoreprior.bench.campaign import Campaign
         from scoreprior.bench.plan import Plan, check_settings
+        from scoreprior.bench.runner import does_not_apply
         from scoreprior.bench.watch import Progress, watch
 
+        runner = _runner(workers, limit)
         environments, methods = _names(env, method)
         overrides = _settings(settings or [])
         _checked(check_settings, methods, overrides)
@@ -70,20 +72,27 @@ def run_command(
         )
         with Campaign(out, plan.cells(out), retry_failed=retry_failed) as campaign:
             final = Progress(campaign, workers)
-            failed = sum(record["status"] == "failed" for _, record in campaign.done)
+            records = [record for _, record in campaign.done]
             try:
                 with watch(campaign, workers, talk.progress) as saw:
-                    for cell, record in campaign.run(_runner(workers, limit)):
+                    for cell, record in campaign.run(runner):
                         saw(cell, record)
                         final.saw(cell, record)
-                        failed += record["status"] == "failed"
+                        records.append(record)
             except KeyboardInterrupt:
                 talk.say(f"Stopped: {final.headline()}. The same command continues.")
                 raise typer.Exit(INTERRUPTED) from None
-        cells = len(campaign.done) + len(campaign.todo)
-        talk.result({"cells": cells, "computed": len(campaign.todo), "failed": failed, "out": out}, final.table())
+        inapplicable = sum(map(does_not_apply, records))
+        failed = sum(record["status"] == "failed" for record in records) - inapplicable
+        if inapplicable:
+            talk.say(f"{inapplicable} of {len(records)} cells do not apply: their methods are not for such tasks.")
         if failed:
-            talk.warn(f"{failed} of {cells} cells failed; their records say why, --retry-failed runs them again.")
+            talk.warn(
+                f"{failed} of {len(records)} cells failed; their records say why, --retry-failed runs them again."
+            )
+        counts = {"cells": len(records), "computed": len(campaign.todo)}
+        talk.result(counts | {"failed": failed, "does_not_apply": inapplicable, "out": out}, final.table())
+        if failed:
             raise typer.Exit(1)
 
 
@@ -111,12 +120,14 @@ def tune_command(
     with talking(quiet, as_json, debug) as talk:
         from scoreprior.bench.cell import ORACLE
         from scoreprior.bench.selected import save_selection
-        from scoreprior.bench.tuning import NothingToTuneError, Protocol, Study, run_off, tune
+        from scoreprior.bench.tuning import NothingToTuneError, NoTrialSucceededError, Protocol, Study, run_off, tune
         from scoreprior.bench.watch import outcome
 
+        runner = _runner(workers, limit, keep=True)
         environments, names = _names(env, method)
         methods = [each for each in names if each != ORACLE]  # the truth has nothing to tune
         protocol = Protocol(mode=mode, metric=metric, iterations=iterations, split=split)
+        selections, paths = [], []
         with ExitStack() as stack:
             studies = []
             for name, each in product(environments, methods):
@@ -126,16 +137,24 @@ def tune_command(
                     talk.say(str(error))
                 else:
                     stack.callback(studies[-1].close)
-            runner = _runner(workers, limit, keep=True)
             try:
-                for study, record in tune(studies, runner, max(1, workers)):
+                for study in studies:  # one after the other, so that trials share compiled code
                     where = f"{study.method} on {study.environment}"
-                    talk.say(f"{where}: {len(study.counted)} of {trials} trials; the last: {outcome(record)}")
-                selections = [run_off(out, study.select(), runner) for study in studies]
+                    for record in tune(study, runner, max(1, workers)):
+                        talk.say(f"{where}: {len(study.counted)} of {trials} trials; the last: {outcome(record)}")
+                    try:
+                        selection = run_off(out, study.select(), runner)
+                    except NoTrialSucceededError as error:
+                        talk.warn(str(error))
+                        continue
+                    paths.append(save_selection(out, selection))
+                    selections.append(selection)
             except KeyboardInterrupt:
                 talk.say("Stopped. The same command continues.")
                 raise typer.Exit(INTERRUPTED) from None
-        _tell_selections(talk, selections, [save_selection(out, each) for each in selections])
+        _tell_selections(talk, selections, paths)
+        if len(selections) < len(studies):
+            raise typer.Exit(1)
 
 
 @bench_app.command("report")
@@ -198,6 +217,8 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def _runner(workers: int, limit: float | None, keep: bool = False) -> Any:
+    if limit is not None and workers == 0:
+        raise CallError("--limit needs worker processes, which can be ended: use --workers 1 or more.")
     from scoreprior.bench.runner import runner_for
     from scoreprior.bench.work import run_cell
 

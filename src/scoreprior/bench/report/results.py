@@ -18,7 +18,7 @@ from scoreprior.bench.budget import QUICK, reduced
 from scoreprior.bench.campaign import points_path, read_records
 from scoreprior.bench.catalogue import ENVIRONMENTS, TRUTH_KNOWN, Figure
 from scoreprior.bench.cell import ORACLE, Budget, Cell
-from scoreprior.bench.runner import Record
+from scoreprior.bench.runner import Record, does_not_apply
 from scoreprior.bench.selected import Selection, load_selection, selected_overrides
 from scoreprior.environments import environments
 
@@ -112,7 +112,7 @@ class Results:
         """What tuning chose."""
         where = (environment, method)
         if where not in self._selections:
-            self._selections[where] = load_selection(self.out, environment, method)
+            self._selections[where] = load_selection(self.out, environment, method, self.split)
         return self._selections[where]
 
     def get(self, environment: str, method: str) -> Entry | None:
@@ -125,7 +125,7 @@ class Results:
         configs = self.entries.get((environment, method), {})
         if not configs:
             return None
-        selected = selected_overrides(self.out, environment, method)
+        selected = selected_overrides(self.out, environment, method, self.split)
         for overrides in [{}] if selected is None else [selected, {}]:
             config = self._config(environment, method, overrides)
             if config in configs:
@@ -151,7 +151,7 @@ class Results:
         if entry is None or method == ORACLE:
             return ""
         count, failed = len(entry.seeds), len(self.failed_seeds(environment, method))
-        selected = selected_overrides(self.out, environment, method)
+        selected = selected_overrides(self.out, environment, method, self.split)
         is_selected = selected is None or entry.cells[0].config_hash == self._config(environment, method, selected)
         remarks = [
             f"{count} seed{'s' if count > 1 else ''}" if count < self.usual_seeds else "",
@@ -172,7 +172,7 @@ class Results:
             return "n/a"
         if not errors:
             return "not run"
-        return "n/a" if all(record["error"]["type"] == "TaskError" for _, record in errors) else "failed"
+        return "n/a" if all(does_not_apply(record) for _, record in errors) else "failed"
 
     def points(self, environment: str, method: str) -> dict[str, Any] | None:
         """Predictions of seed 0 of the reported configuration, to plot."""
