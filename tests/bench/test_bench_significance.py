@@ -72,7 +72,7 @@ def test_without_differences_between_tasks_it_is_welchs_test_over_seeds():
 @pytest.mark.parametrize("seed_effect", [0.0, 0.3, 1.0])
 def test_equally_good_methods_are_told_apart_no_more_often_than_the_level(seed_effect: float):
     """What a method's seeds do to all tasks alike must not look like a difference between methods."""
-    rng, n, sets = np.random.default_rng(7), 30, 2000
+    rng, n, sets = np.random.default_rng(7), 30, 1000
 
     def column() -> np.ndarray:
         return seed_effect * rng.normal(size=(5, 1)) + rng.normal(size=(5, n))

@@ -162,19 +162,33 @@ def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only):
     np.testing.assert_allclose(sp.Posterior(wider, inferred).predict(x).std, wide.std, rtol=1e-3)
 
 
-def test_where_the_closed_form_is_all_functions_are_draws_of_it_and_nothing_else_is_run(anchor_only, monkeypatch):
+def with_idle_widths(prior: sp.Prior) -> sp.Prior:
+    """The prior with widths that change nothing."""
+    widths = Widths(jnp.array([-1.0, 1.0]), jnp.zeros(2), jnp.float32(0.0))
+    return eqx.tree_at(lambda p: p.score.process.widths, prior, widths, is_leaf=lambda leaf: leaf is None)
+
+
+def test_where_the_closed_form_is_all_no_particle_is_moved(anchor_only, monkeypatch):
+    env, prior, _ = anchor_only
+    context = jax.tree.map(lambda leaf: leaf[0], prior.standardizer.apply(env.meta_test.context.take([0])).padded())
+    runs: list[Any] = []
+    monkeypatch.setattr("scoreprior.inference.fsvgd.run", lambda *given: runs.append(given) or given[5])
+    for each, expected in ((prior, 1), (with_idle_widths(prior), 0), (replace(prior, closed_form=False), 1)):
+        runs.clear()
+        jax.eval_shape(bare(each).infer, context, jax.random.key(0))
+        assert len(runs) == expected
+
+
+@pytest.mark.slow
+def test_where_the_closed_form_is_all_functions_are_draws_of_it(anchor_only):
     env, prior, exact = anchor_only
-    widths = Widths(jnp.array([-1.0, 1.0]), jnp.zeros(2), jnp.float32(0.0))  # that change nothing
-    prior = eqx.tree_at(lambda p: p.score.process.widths, prior, widths, is_leaf=lambda leaf: leaf is None)
-    monkeypatch.setattr("scoreprior.inference.fsvgd.run", lambda *_: pytest.fail("fSVGD was run"))
     contexts, x = env.meta_test.context.take(range(20)), np.linspace(-4.5, 4.5, 30)
-    ours, truth = (each.condition_many(contexts, 0).predict([x] * 20) for each in (prior, exact))
-    process, scaler = exact.process, exact.standardizer
+    ours, truth = (each.condition_many(contexts, 0).predict([x] * 20) for each in (with_idle_widths(prior), exact))
+    noise = float(exact.process.noise_std * exact.standardizer.y_std) ** 2 * np.mean(exact.process.tails**2)
     ratios = []
     for mine, theirs in zip(ours, truth):
         np.testing.assert_allclose(mine.mean, theirs.mean, atol=1e-4)
         np.testing.assert_allclose(mine.std, theirs.std, rtol=1e-3)
-        noise = float(process.noise_std * scaler.y_std) ** 2 * np.mean(process.tails**2)
         ratios.append(np.mean(mine.functions.var(0, ddof=1)) / np.mean(theirs.std**2 - noise))
     # Ten draws in some three directions of much variance: a standard error of sqrt(2 / (9 * 3)) for each of 20 tasks,
     # 0.06 for all. Four of them, and a little for the regression that makes networks of the draws.
