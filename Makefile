@@ -25,6 +25,8 @@ bench: .venv/.installed
 	.venv/bin/python benchmarks/score_training.py
 	.venv/bin/python benchmarks/inference.py
 	.venv/bin/python benchmarks/interpolation.py
+	.venv/bin/python benchmarks/compilation.py
+	.venv/bin/python benchmarks/freed_memory.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -109,7 +109,7 @@ def train(
     *,
     project: Callable[[Model], Model] | None = None,
     trainable: PyTree = eqx.is_inexact_array,
-    validate: Callable[[Model], Float[Array, ""]] | None = None,
+    validate: Callable[[Model], Float[Array, "*n"]] | None = None,
     progress: bool = False,
     description: str = "Training",
     checkpoint: str | os.PathLike[str] | None = None,
@@ -122,7 +122,7 @@ def train(
             `eqx.Module` that holds its data as arrays, it compiles once for all data of the same shapes.
         project: pure; run on the model after every update.
         trainable: filter of the arrays to train, as for `eqx.partition`; `project` may change the others.
-        validate: pure; held-out loss of a model, evaluated after every chunk.
+        validate: pure; held-out losses of a model, evaluated after every chunk; their mean counts.
         checkpoint: file to write after every chunk; if it is there already, the run goes on from it.
         resume: file to go on from, if it is another one.
     """
@@ -184,7 +184,7 @@ def _advance(problem: Problem, run: Run, config: TrainingConfig, validate: Calla
     if not finite:
         raise DivergenceError(step - 1, "the model's arrays are not finite")
     means = {name: float(total) / (step - run.step) for name, total in totals.items()}
-    held_out = None if validate is None else float(_evaluate(validate, state.arrays, problem.static))
+    held_out = None if validate is None else float(evaluate(validate, eqx.combine(state.arrays, problem.static)).mean())
     record = Record(step, means.pop("loss"), held_out, time.perf_counter() - start, means)
     run = replace(run, state=state, history=(*run.history, record))
     if held_out is None or config.patience is None:
@@ -251,5 +251,6 @@ def _where(holds: Callable[[Any], bool], tree: PyTree) -> PyTree[bool]:
 
 
 @eqx.filter_jit
-def _evaluate(validate: Callable, arrays: PyTree, static: PyTree) -> Float[Array, ""]:
-    return validate(eqx.combine(arrays, static))
+def evaluate(validate: Callable[[Model], Float[Array, "*n"]], model: Model) -> Float[Array, "*n"]:
+    """The held-out losses of a model, by the program that `train` compiled for the same `validate`."""
+    return validate(model)

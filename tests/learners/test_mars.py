@@ -337,13 +337,23 @@ def test_an_interrupted_fit_goes_on_to_the_same_prior(tmp_path, monkeypatch):
 def test_the_network_stays_if_its_gain_is_no_chance_and_it_predicts_better(monkeypatch, gain, asked, better, stays):
     """With noise of 0.2 in 64 draws the standard error of the gain is 0.025: 0.1 is clear, 0 is not."""
     draws = 0.2 * np.random.default_rng(0).normal(size=64)
-    losses = draws - draws.mean() + gain, np.zeros(64)  # without the network, with it
-    monkeypatch.setattr(mars._HeldOut, "compare", lambda *_: losses)
+    losses = [draws - draws.mean() + gain, np.zeros(64)]  # without the network, with it
+    monkeypatch.setattr(mars, "evaluate", lambda *_: losses.pop(0))
     nlls = [1.0, 0.0 if better else 2.0]
     monkeypatch.setattr(mars, "predictive_nll", lambda *_: np.array([nlls.pop(0)]))
     prior = sp.MARS(**SMALL).fit(sp.environment("sinusoid").meta_train, 0, progress=False)
     assert (prior.score.network is not None) == stays
     assert 2 - len(nlls) == asked
+
+
+@pytest.mark.slow
+def test_judging_the_network_compiles_nothing_that_training_did_not(monkeypatch):
+    traced, losses = [], mars._HeldOut.__call__
+    monkeypatch.setattr(mars._HeldOut, "__call__", lambda self, network: (traced.append(1), losses(self, network))[1])
+    # A size of its own, for which no other test has compiled anything.
+    prior = sp.MARS(**SMALL | {"points": 5}).fit(sp.environment("sinusoid").meta_train, 0, progress=False)
+    assert "held_out_loss_without_network" in prior.about()["metrics"]
+    assert len(traced) == 1
 
 
 @pytest.mark.slow

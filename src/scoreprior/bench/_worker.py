@@ -11,6 +11,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from scoreprior._memory import keep_freed_memory
 from scoreprior.bench.cell import Cell
 
 _LONGEST_MESSAGE = 500
@@ -21,6 +22,7 @@ def serve(pipe: Connection, work: Callable[[Cell], dict[str, Any]], core: int | 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it ends the workers
     if core is not None:
         _stay_on(core)
+    keep_freed_memory()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from scoreprior import __version__, methods
+from scoreprior._memory import keep_freed_memory
 from scoreprior.cli._compiled import keep_compiled
 from scoreprior.cli._console import Debug, Json, NoSeed, Quiet, Seed, talking
 from scoreprior.cli.bench import bench_app
@@ -55,6 +56,7 @@ def _main(
     ] = False,
 ) -> None:
     keep_compiled()
+    keep_freed_memory()
 
 
 @app.command("demo", rich_help_panel=_OTHER)

@@ -195,7 +195,8 @@ def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: 
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:n], *states)
 
 
-@eqx.filter_jit
+# JAX's default of 3 compiles half as long again and longer, and runs hardly faster: `benchmarks/compilation.py`.
+@eqx.filter_jit(compiler_options={"xla_backend_optimization_level": 1})
 def infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
     return jax.vmap(prior.infer)(batch, keys)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -23,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, train
+from scoreprior._training import TrainingConfig, evaluate, train
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
@@ -271,7 +270,7 @@ class MARS:
         metrics = {"training_loss": history[-1].loss}
         if validate is None:
             return richer, metrics
-        before, after = validate.compare(start, network)
+        before, after = (np.asarray(evaluate(validate, each)) for each in (start, network))
         metrics |= {"held_out_loss_without_network": float(before.mean()), "held_out_loss": float(after.mean())}
         if score.process is None:
             return richer, metrics
@@ -351,14 +350,5 @@ class _HeldOut(eqx.Module):
     loss: _Loss
     key: PRNGKeyArray
 
-    def __call__(self, network: ScoreNetwork) -> Float[Array, ""]:
-        return jnp.mean(self.losses(network))
-
-    def losses(self, network: ScoreNetwork) -> Float[Array, " n"]:
-        """One loss per draw."""
+    def __call__(self, network: ScoreNetwork) -> Float[Array, " n"]:
         return jax.lax.map(lambda key: self.loss(network, key)[0], jax.random.split(self.key, 64))
-
-    def compare(self, *networks: ScoreNetwork) -> Iterator[Float[np.ndarray, " n"]]:
-        """The losses of each network, draw by draw."""
-        losses = eqx.filter_jit(self.losses)
-        return (np.asarray(losses(network)) for network in networks)

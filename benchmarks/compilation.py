@@ -1,0 +1,63 @@
+"""CPU seconds to compile and to run the inference of MARS, by LLVM's level of optimisation.
+
+    python benchmarks/compilation.py [--steps 300]
+
+Ten tasks of the sinusoid; JAX's default level is 3. The levels take turns, so that a noisy machine disturbs them alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+
+import scoreprior as sp
+from scoreprior.learners import learner
+from scoreprior.learners._base import Prior, bare
+
+LEVELS = (3, 1)
+ROUNDS = 3
+
+
+def cpu_seconds(call: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.process_time()
+    result = jax.block_until_ready(call())
+    return result, time.process_time() - start
+
+
+def measure(prior: Prior, tasks: sp.TaskSet, level: int) -> tuple[float, float]:
+    """Seconds to compile, and the least of three runs."""
+    options = {"xla_backend_optimization_level": level}
+    # A new function every time: JAX would remember the compiled one.
+    program = eqx.filter_jit(lambda *args: jax.vmap(bare(prior).infer)(*args), compiler_options=options)
+    args = prior.standardizer.apply(tasks).padded(), jax.random.split(jax.random.key(0), len(tasks))
+    lowered = program.lower(*args)
+    start = time.process_time()
+    compiled = lowered.compile()
+    compiling = time.process_time() - start
+    return compiling, min(cpu_seconds(lambda: compiled(*args))[1] for _ in range(ROUNDS))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=300, help="of fSVGD in the paper's configuration")
+    steps = parser.parse_args().steps
+    env = sp.environment("sinusoid")
+    tasks = env.meta_test.context.take(range(10))
+    paper = {"training.steps": 20, "inference.steps": steps}
+    learners = {"mars-gp": learner("mars-gp", network=None), "mars-gp-paper": learner("mars-gp-paper", **paper)}
+    print(f"10 tasks, CPU seconds{'level':>8} {'compile':>9} {'run':>8}")
+    for name, method in learners.items():
+        prior = method.fit(env.meta_train, 0, progress=False)
+        for _ in range(ROUNDS):
+            for level in LEVELS:
+                compiling, running = measure(prior, tasks, level)
+                print(f"{name:21s}{level:8d} {compiling:9.1f} {running:8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
