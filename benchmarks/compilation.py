@@ -31,9 +31,9 @@ def cpu_seconds(call: Callable[[], Any]) -> tuple[Any, float]:
 
 def measure(prior: Prior, tasks: sp.TaskSet, level: int) -> tuple[float, float]:
     """Seconds to compile, and the least of three runs."""
-    options = {"xla_backend_optimization_level": level}
+    options: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": level}}
     # A new function every time: JAX would remember the compiled one.
-    program = eqx.filter_jit(lambda *args: jax.vmap(bare(prior).infer)(*args), compiler_options=options)
+    program = eqx.filter_jit(lambda *args: jax.vmap(bare(prior).infer)(*args), **options)
     args = prior.standardizer.apply(tasks).padded(), jax.random.split(jax.random.key(0), len(tasks))
     lowered = program.lower(*args)
     start = time.process_time()

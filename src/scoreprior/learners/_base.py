@@ -24,6 +24,8 @@ from scoreprior.predictive import Predictive
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
 
 _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
+# JAX's default of 3 compiles half as long again or longer, and runs hardly faster: `benchmarks/compilation.py`.
+_COMPILE_BRIEFLY: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 1}}
 
 
 class Mixture(NamedTuple):
@@ -195,8 +197,7 @@ def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: 
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:n], *states)
 
 
-# JAX's default of 3 compiles half as long again and longer, and runs hardly faster: `benchmarks/compilation.py`.
-@eqx.filter_jit(compiler_options={"xla_backend_optimization_level": 1})
+@eqx.filter_jit(**_COMPILE_BRIEFLY)
 def infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
     return jax.vmap(prior.infer)(batch, keys)
 
