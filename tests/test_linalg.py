@@ -43,7 +43,7 @@ def dense(blocks: np.ndarray, features: np.ndarray, y: np.ndarray, mask: np.ndar
 
 def test_shared_evidence_is_the_dense_gaussian(problem):
     with jax.enable_x64(True):
-        evidence = shared_evidence(*map(jnp.asarray, problem))
+        evidence = jax.jit(shared_evidence)(*map(jnp.asarray, problem))
         covariance, y = dense(*problem)
         np.testing.assert_allclose(evidence.log_prob, multivariate_normal(cov=covariance).logpdf(y), rtol=1e-9)
         blocks, features, targets, _ = problem
@@ -59,7 +59,7 @@ def test_shared_evidence_is_the_dense_gaussian(problem):
 def test_shared_log_prob_gradient_is_finite_differences(problem):
     blocks, features, y, mask = problem
     with jax.enable_x64(True):
-        gradients = jax.grad(shared_log_prob, (0, 1, 2))(*map(jnp.asarray, problem))
+        gradients = jax.jit(jax.grad(shared_log_prob, (0, 1, 2)))(*map(jnp.asarray, problem))
         rng = np.random.default_rng(1)
         step = 1e-6
         both = mask[:, :, None] & mask[:, None, :]
@@ -124,11 +124,11 @@ def test_derivatives_of_factors_and_solves_are_lapacks():
 
     with jax.enable_x64(True):
         args = (jnp.asarray(grams), jnp.asarray(b))
-        mine, theirs = (jax.vmap(jax.grad(f, argnums=(0, 1)))(*args) for f in (own, lapack))
+        mine, theirs = (jax.jit(jax.vmap(jax.grad(f, argnums=(0, 1))))(*args) for f in (own, lapack))
         for ours, other in zip(mine, theirs):
             np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
         tangents = tuple(0.5 * (a + jnp.flip(a, 1)) for a in (args[0] + jnp.swapaxes(args[0], 1, 2), args[1]))
-        along, other = (jax.jvp(jax.vmap(f), args, tangents)[1] for f in (own, lapack))
+        along, other = (jax.jit(lambda *a, f=f: jax.jvp(jax.vmap(f), *a)[1])(args, tangents) for f in (own, lapack))
         np.testing.assert_allclose(along, other, rtol=1e-8, atol=1e-10)
 
 

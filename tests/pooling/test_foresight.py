@@ -31,8 +31,8 @@ def test_leaving_a_task_out_is_conditioning_on_the_others():
     with jax.enable_x64(True):
         pool = Pool(padded, find_centres(padded, CONFIG.centres))
         parameters = start(jax.random.key(0), 1, CONFIG)
-        mean, covariance = leave_one_out(parameters, pool, CONFIG)
-        blocks, features, _ = map(np.asarray, pieces(parameters, pool, CONFIG))
+        mean, covariance = eqx.filter_jit(leave_one_out)(parameters, pool, CONFIG)
+        blocks, features, _ = map(np.asarray, eqx.filter_jit(pieces)(parameters, pool, CONFIG))
     n, m = padded.mask.shape
     flat = features.reshape(n * m, -1)
     joint = block_diag(*blocks) + flat @ flat.T

@@ -42,6 +42,7 @@ def tied(tasks: sp.TaskSet) -> sp.TaskSet:
     return sp.TaskSet.from_arrays([task.x for task in tasks], ys)
 
 
+@pytest.mark.slow
 def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypatch: pytest.MonkeyPatch):
     with_widths = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
     # As `widths=False` does, but without compiling all of it for another configuration.
@@ -62,6 +63,7 @@ def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypa
     assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
 
 
+@pytest.mark.slow
 def test_where_the_process_is_right_there_are_no_widths():
     assert PooledGP(CONFIG).fit(tasks(30, 2), 0, progress=False).process.widths is None
 
@@ -88,7 +90,7 @@ PARAMETERS = {"level": np.array([0.3, -0.1, 0.0, 0.4, 0.2]), "surprise": np.arra
 
 def test_the_loss_is_that_of_the_mixture_that_predicts(widening):
     with jax.enable_x64(True):
-        ours = np.asarray(widening.losses(PARAMETERS))
+        ours = np.asarray(_widths._losses(PARAMETERS, widening))
     told, y = jax.tree.map(np.asarray, widening.told), np.asarray(widening.pool.tasks.y)
     share = np.sqrt(np.maximum(1 - told.std**2 / told.std[0] ** 2, 0.0))
     by_level = share * np.interp(told.mean, np.linspace(-3, 3, 5), PARAMETERS["level"])
