@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import scoreprior as sp
 from scoreprior.pooling import PoolingConfig
 from scoreprior.pooling._evidence import climb
-from scoreprior.pooling._model import MOST_STD, Pool, find_centres, new_task_process, start
+from scoreprior.pooling._model import MOST_STD, Pool, centre_count, find_centres, new_task_process, start
 
 
 def curved_tasks() -> sp.TaskSet:
@@ -23,7 +26,7 @@ def test_single_precision_adds_up_to_the_same_mean_and_variance():
     padded = curved_tasks().padded()
     config = PoolingConfig()
     with jax.enable_x64(True):
-        pool = Pool(padded, find_centres(padded, config.centres))
+        pool = Pool(padded, find_centres(padded, centre_count(config, 3)))
         parameters = start(jax.random.key(0), 3, config) | {
             "mean_std": jnp.log(40.0),
             "mean_length": jnp.log(jnp.array([1.7, 13.0, 6.4])),
@@ -49,3 +52,11 @@ def test_a_climb_stays_below_the_largest_standard_deviations():
         found, _ = climb(rewards_size, parameters, 50)
     assert float(found["mean_std"]) == float(found["mean_linear"]) == MOST_STD["mean_std"]
     assert float(found["noise"]) > MOST_STD["mean_std"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "dim", "expected"),
+    [("auto", 1, 7), ("auto", 3, 21), ("auto", 4, 7), ("smooth", 4, 21), ("linear", 2, 7)],
+)
+def test_a_smooth_mean_has_centres_for_every_input(mean: Any, dim: int, expected: int):
+    assert centre_count(PoolingConfig(mean=mean, centres=7), dim) == expected

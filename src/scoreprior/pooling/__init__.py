@@ -15,7 +15,15 @@ from jaxtyping import PRNGKeyArray
 
 from scoreprior.pooling._evidence import most_likely
 from scoreprior.pooling._foresight import foresee, shortfall
-from scoreprior.pooling._model import Pool, PoolingConfig, find_centres, new_task_process, start, tail_widths
+from scoreprior.pooling._model import (
+    Pool,
+    PoolingConfig,
+    centre_count,
+    find_centres,
+    new_task_process,
+    start,
+    tail_widths,
+)
 from scoreprior.pooling._widths import learn_widths
 from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
@@ -24,7 +32,7 @@ from scoreprior.tasks import PaddedTasks
 def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> GaussianProcess:
     """Fit the pooled process to standardised tasks: MAP under weak log-normal hyper-priors."""
     start_key, subset_key = jax.random.split(key)
-    centres = find_centres(tasks, config.centres)
+    centres = find_centres(tasks, centre_count(config, tasks.x.shape[-1]))
     subset = _subset(tasks, config, subset_key)
     # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
     with jax.enable_x64(True):

@@ -48,7 +48,7 @@ class PoolingConfig:
             in more dimensions the centres span too little of the space.
         waves: frequencies per axis at which a wave is looked for; it joins the deviation if the evidence for it exceeds
             its cost (BIC). 0 does not look; with more than three axes there are too many directions to look along.
-        centres: number of centres that span the smooth part of g.
+        centres: number of centres that span the smooth part of g, for each of up to three inputs.
         candidates: random starting points; the most likely one is climbed from.
         evaluations: most evaluations of the marginal likelihood on the climb (L-BFGS).
         foresight: most evaluations of a second climb that tunes the process, and the tails of its predictive, to
@@ -86,6 +86,11 @@ class Pool(eqx.Module):
     def __init__(self, tasks: PaddedTasks, centres: Float[np.ndarray, "c d"]):
         self.tasks = PaddedTasks(*(jnp.asarray(np.asarray(a), bool if a.dtype == bool else float) for a in tasks))
         self.centres = jnp.asarray(centres)
+
+
+def centre_count(config: PoolingConfig, dim: int) -> int:
+    """More inputs have room for more shapes; a linear g has none."""
+    return config.centres * (min(dim, MOST_AXES) if _is_smooth(config, dim) else 1)
 
 
 def find_centres(tasks: PaddedTasks, count: int) -> Float[np.ndarray, "c d"]:
@@ -152,9 +157,13 @@ def deviation(parameters: Parameters) -> Sum:
 def _mean_kernel(parameters: Parameters, config: PoolingConfig) -> Kernel:
     p = {name: jnp.exp(value) for name, value in parameters.items() if name.startswith("mean")}
     linear = Linear(p["mean_linear"], p["mean_linear"] * jnp.ones(1))
-    if config.mean == "linear" or (config.mean == "auto" and p["mean_length"].size > MOST_AXES):
+    if not _is_smooth(config, p["mean_length"].size):
         return linear
     return Sum((linear, Matern(p["mean_std"], p["mean_length"], jnp.inf)))
+
+
+def _is_smooth(config: PoolingConfig, dim: int) -> bool:
+    return config.mean == "smooth" or (config.mean == "auto" and dim <= MOST_AXES)
 
 
 def noise(parameters: Parameters, config: PoolingConfig) -> Float[Array, ""]:
