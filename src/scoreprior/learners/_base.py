@@ -24,7 +24,7 @@ from scoreprior.predictive import Predictive
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
 
 _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
-# JAX's default of 3 compiles half as long again or longer, and runs hardly faster: `benchmarks/compilation.py`.
+# JAX's default of 3 compiles 1.4 times as long, and runs an eighth faster at best: `benchmarks/compilation.py`.
 _COMPILE_BRIEFLY: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 1}}
 
 
