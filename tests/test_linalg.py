@@ -87,10 +87,35 @@ def test_masked_log_prob_ignores_masked_points():
     mask = np.array([True, False, True, True, False])
     residual = np.where(mask, rng.normal(size=5), 0.0)
     with jax.enable_x64(True):
-        factor = cholesky(mask_gram(jnp.asarray(gram), jnp.asarray(mask)), 0.0)
-        value = gaussian_log_prob(jnp.asarray(residual), factor, jnp.asarray(mask))
+        masked = mask_gram(jnp.asarray(gram), jnp.asarray(mask))
+        value = gaussian_log_prob(jnp.asarray(residual), masked, jnp.asarray(mask), 0.0)
     expected = multivariate_normal(cov=gram[np.ix_(mask, mask)]).logpdf(residual[mask])
     np.testing.assert_allclose(value, expected, rtol=1e-10)
+
+
+def test_derivatives_of_the_masked_log_prob_are_those_through_a_factor():
+    """First and second ones, in the residual, the matrix and by way of its jitter."""
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(6, 6))
+    gram, mask = root @ root.T + np.eye(6), np.array([True, False, True, True, False, True])
+    residual = np.where(mask, rng.normal(size=6), 0.0)
+
+    def by_factor(residual, gram):
+        masked = mask_gram(gram, mask)
+        masked = masked + 0.01 * jnp.mean(jnp.diagonal(masked)) * jnp.eye(6)
+        factor = jnp.linalg.cholesky(masked)
+        white = jax.scipy.linalg.solve_triangular(factor, residual, lower=True)
+        return -0.5 * jnp.sum(white**2) - jnp.sum(jnp.where(mask, jnp.log(jnp.diagonal(factor)), 0.0))
+
+    def own(residual, gram):
+        return gaussian_log_prob(residual, mask_gram(gram, mask), jnp.asarray(mask), 0.01)
+
+    with jax.enable_x64(True):
+        args = jnp.asarray(residual), jnp.asarray(gram)
+        for derivative in (jax.grad, jax.hessian):
+            mine, expected = (jax.jit(derivative(f, argnums=(0, 1)))(*args) for f in (own, by_factor))
+            for ours, other in zip(jax.tree.leaves(mine), jax.tree.leaves(expected)):
+                np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, 40, 300])
@@ -107,11 +132,12 @@ def test_factors_and_solves_are_lapacks(m):
         np.testing.assert_allclose(solve_cholesky(factor, jnp.asarray(b)), np.linalg.solve(gram, b), rtol=1e-8)
 
 
-def test_derivatives_of_factors_and_solves_are_lapacks():
+@pytest.mark.parametrize("m", [5, 100])
+def test_derivatives_of_factors_and_solves_are_lapacks(m):
     """Both modes, against JAX's own rules for the LAPACK versions, batched as well."""
     rng = np.random.default_rng(0)
-    root = rng.normal(size=(3, 5, 8))
-    grams, b = root @ root.transpose(0, 2, 1) + np.eye(5), rng.normal(size=(3, 5, 2))
+    root = rng.normal(size=(3, m, m + 3)) / np.sqrt(m)
+    grams, b = root @ root.transpose(0, 2, 1) + np.eye(m), rng.normal(size=(3, m, 2))
 
     def own(gram, b):
         factor = cholesky(gram, 0.0)
@@ -136,15 +162,16 @@ def test_a_matrix_that_is_not_positive_definite_gives_no_numbers():
     assert not np.isfinite(cholesky(jnp.asarray([[1.0, 2.0], [2.0, 1.0]]))).all()
 
 
-def test_many_batched_solves_at_once_come_back():
+@pytest.mark.parametrize("m", [24, 100])
+def test_many_batched_solves_at_once_come_back(m):
     """LAPACK's batches hung here: independent factors and solves under a gradient, inside a loop."""
     rng = np.random.default_rng(0)
-    root = jnp.asarray(rng.normal(size=(100, 24, 30)), jnp.float32)
+    root = jnp.asarray(rng.normal(size=(100 if m < 50 else 6, m, m + 6)), jnp.float32)
     grams = root @ jnp.swapaxes(root, 1, 2)
 
     def loss(log_scale):
         def one(gram):
-            factors = [cholesky(gram + jnp.exp(s) * jnp.eye(24)) for s in log_scale]
+            factors = [cholesky(gram + jnp.exp(s) * jnp.eye(m)) for s in log_scale]
             return sum(jnp.sum(solve_lower(f, gram) ** 2) + jnp.sum(solve_cholesky(f, gram[0])) for f in factors)
 
         return jnp.mean(jax.vmap(one)(grams))

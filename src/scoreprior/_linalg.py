@@ -3,25 +3,32 @@
 Masked points become independent unit-variance points: they add nothing to a quadratic form over zeros and
 nothing to a log determinant, so a ragged batch is one batch of equal matrices.
 
-Factors and triangular solves of small matrices are loops of our own. On the CPU, jaxlib 0.10 spreads a batch of LAPACK
-calls over the very threads that run the program; two such batches at once wait for each other for ever (seen on two
-cores). Loops over rows are as fast on batches of matrices of this size.
+Factors and triangular solves are loops of our own over rows. On the CPU, jaxlib 0.10 spreads a batch of LAPACK calls
+over the very threads that run the program; two such batches at once wait for each other for ever (seen on two cores).
+A batch of small matrices goes through a loop together; larger ones go one after the other, so that the matrix at work
+stays in the processor's cache; the largest go to LAPACK, one after the other too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
+from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Bool, Float
 
 JITTER = 1e-5
 """Relative to the mean diagonal; about 100 times the single-precision round-off."""
 
+_TOGETHER = 96
+"""Up to this size a batch in one loop is as fast; at 200 rows it takes more than twice as long (benchmarks/factors.py)."""
+
 _LARGEST = 256
-"""Beyond this size LAPACK is much faster, and batches of matrices that large are rare."""
+"""Beyond this size LAPACK is faster, also with threads of its own that others have to wait for."""
 
 
 def mask_gram(gram: Float[Array, "m m"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
@@ -32,15 +39,15 @@ def mask_gram(gram: Float[Array, "m m"], mask: Bool[Array, " m"]) -> Float[Array
 
 def cholesky(gram: Float[Array, "m m"], jitter: float = JITTER) -> Float[Array, "m m"]:
     """Lower Cholesky factor of gram + jitter * mean(diag) * I."""
-    scale = jnp.mean(jnp.diagonal(gram))
-    gram = gram + jitter * scale * jnp.eye(gram.shape[-1], dtype=gram.dtype)
-    return _factor(gram) if len(gram) <= _LARGEST else jnp.linalg.cholesky(gram)
+    return _factor(_regular(gram, jitter))
+
+
+def _regular(gram: Float[Array, "m m"], jitter: float) -> Float[Array, "m m"]:
+    return gram + jitter * jnp.mean(jnp.diagonal(gram)) * jnp.eye(len(gram), dtype=gram.dtype)
 
 
 def solve_lower(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
     """L^-1 b."""
-    if len(factor) > _LARGEST:
-        return jsl.solve_triangular(factor, b, lower=True)
     return jax.lax.custom_linear_solve(
         lambda x: factor @ x,
         b,
@@ -51,8 +58,6 @@ def solve_lower(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[A
 
 def solve_upper(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
     """L^-T b."""
-    if len(factor) > _LARGEST:
-        return jsl.solve_triangular(factor, b, lower=True, trans=1)
     return jax.lax.custom_linear_solve(
         lambda x: factor.T @ x,
         b,
@@ -66,9 +71,23 @@ def solve_cholesky(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Floa
     return solve_upper(factor, solve_lower(factor, b))
 
 
+def _one_by_one(kernel: Callable[..., Array]) -> Callable[..., Array]:
+    """The function of one matrix (and a right-hand side) whose batches are loops over large matrices."""
+    alone = sequential_vmap(kernel)
+
+    @wraps(kernel)
+    def chosen(matrix: Array, *b: Array) -> Array:
+        return (kernel if len(matrix) <= _TOGETHER else alone)(matrix, *b)
+
+    return chosen
+
+
 @jax.custom_jvp
+@_one_by_one
 def _factor(gram: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    """Lower Cholesky factor column by column; NaN where the matrix is not positive definite."""
+    """Lower Cholesky factor, column by column; NaN where the matrix is not positive definite."""
+    if len(gram) > _LARGEST:
+        return jnp.linalg.cholesky(gram)
     rows = jnp.arange(len(gram))
 
     def column(j: Array, factor: Array) -> Array:
@@ -87,14 +106,22 @@ def _factor_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
     return factor, factor @ (middle - 0.5 * jnp.diag(jnp.diagonal(middle)))
 
 
+@_one_by_one
 def _substitute(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
+    if len(factor) > _LARGEST:
+        return jsl.solve_triangular(factor, b, lower=True)
+
     def row(j: Array, x: Array) -> Array:
         return x.at[j].set((b[j] - factor[j] @ x) / factor[j, j])
 
     return jax.lax.fori_loop(0, len(b), row, jnp.zeros_like(b))
 
 
+@_one_by_one
 def _substitute_back(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
+    if len(factor) > _LARGEST:
+        return jsl.solve_triangular(factor, b, lower=True, trans=1)
+
     def row(i: Array, x: Array) -> Array:
         j = len(b) - 1 - i
         return x.at[j].set((b[j] - factor[:, j] @ x) / factor[j, j])
@@ -103,12 +130,30 @@ def _substitute_back(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Fl
 
 
 def gaussian_log_prob(
-    residual: Float[Array, " m"], factor: Float[Array, "m m"], mask: Bool[Array, " m"]
+    residual: Float[Array, " m"], gram: Float[Array, "m m"], mask: Bool[Array, " m"], jitter: float = JITTER
 ) -> Float[Array, ""]:
-    """log N(residual; 0, L L^T) over the real points; `factor` is of a masked Gram matrix, residual 0 where masked."""
+    """log N(residual; 0, gram) over the real points, with the jitter of `cholesky`; masked as by `mask_gram`, or 0."""
+    return _gaussian_log_prob(residual, _regular(gram, jitter), mask)
+
+
+@jax.custom_jvp
+def _gaussian_log_prob(residual: Array, gram: Array, mask: Array) -> Array:
+    factor = _factor(gram)
     white = solve_lower(factor, residual)
     log_det = jnp.sum(jnp.where(mask, jnp.log(jnp.diagonal(factor)), 0.0))
     return -0.5 * jnp.sum(white**2) - log_det - 0.5 * jnp.sum(mask) * jnp.log(2 * jnp.pi)
+
+
+@_gaussian_log_prob.defjvp
+def _gaussian_log_prob_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    """-b . dr + tr((b b^T - C^-1) dC) / 2 with b = C^-1 r: cheaper than the derivative of a factor."""
+    residual, gram, mask = primals
+    whitener = solve_lower(_factor(gram), jnp.eye(len(gram), dtype=gram.dtype))
+    weights = whitener.T @ (whitener @ residual)
+    slope = 0.5 * (weights[:, None] * weights[None, :] - whitener.T @ whitener)
+    both = mask[:, None] & mask[None, :]
+    tangent = jnp.sum(jnp.where(both, slope, 0.0) * tangents[1]) - weights @ tangents[0]
+    return _gaussian_log_prob(*primals), tangent
 
 
 class SharedEvidence(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -135,9 +136,21 @@ class BasisMean(Mean):
         return self.kernel(x, self.centres) @ self.weights
 
 
+@jax.custom_jvp
 def squared_distances(x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
     """|x_i - z_j|^2, by differences: the expanded square loses all digits when the lengthscale is short."""
     return jnp.sum((x[:, None, :] - z[None, :, :]) ** 2, axis=-1)
+
+
+@squared_distances.defjvp
+def _squared_distances_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    """2 (x_i - z_j) . (dx_i - dz_j), expanded: a gradient is then two products of matrices, without an (a, b, d) array.
+
+    What cancels here is of the order of the inputs, not of their squares.
+    """
+    (x, z), (dx, dz) = primals, tangents
+    own = jnp.sum(x * dx, axis=1)[:, None] + jnp.sum(z * dz, axis=1)[None, :]
+    return squared_distances(x, z), 2 * (own - x @ dz.T - dx @ z.T)
 
 
 def _matern(squared: Float[Array, "a b"], order: float) -> Float[Array, "a b"]:

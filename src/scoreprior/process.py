@@ -35,7 +35,7 @@ class GaussianProcess(eqx.Module):
 
     def condition(self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]) -> Conditioned:
         """The posterior given one padded task; no real point leaves the prior."""
-        factor = self._factor(x, mask)
+        factor = cholesky(self._gram(x, mask))
         residual = jnp.where(mask, y - self.mean(x), 0.0)
         squares = jnp.sum(solve_lower(factor, residual) ** 2)
         return Conditioned(x, mask, factor, solve_cholesky(factor, residual), surprise(squares, jnp.sum(mask)))
@@ -52,7 +52,7 @@ class GaussianProcess(eqx.Module):
         self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]
     ) -> Float[Array, ""]:
         """log p(y | x) of one padded task."""
-        return gaussian_log_prob(jnp.where(mask, y - self.mean(x), 0.0), self._factor(x, mask), mask)
+        return gaussian_log_prob(jnp.where(mask, y - self.mean(x), 0.0), self._gram(x, mask), mask)
 
     def predict(self, state: Conditioned, x: Float[Array, "q d"]) -> tuple[Float[Array, " q"], Float[Array, "q q"]]:
         """Posterior mean and covariance of the noise-free function at x."""
@@ -80,9 +80,8 @@ class GaussianProcess(eqx.Module):
         gram = self.kernel(x, x) + noise_std**2 * jnp.eye(len(x))
         return -solve_cholesky(cholesky(gram), f - self.mean(x))
 
-    def _factor(self, x: Float[Array, "m d"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
-        gram = self.kernel(x, x) + self.noise_std**2 * jnp.eye(len(x))
-        return cholesky(mask_gram(gram, mask))
+    def _gram(self, x: Float[Array, "m d"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
+        return mask_gram(self.kernel(x, x) + self.noise_std**2 * jnp.eye(len(x)), mask)
 
     def _cross(self, state: Conditioned, x: Float[Array, "q d"]) -> tuple[Float[Array, "q m"], Float[Array, "m q"]]:
         cross = jnp.where(state.mask[None, :], self.kernel(x, state.x), 0.0)

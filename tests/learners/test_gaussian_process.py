@@ -10,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import scoreprior as sp
-from scoreprior.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, Wave, ZeroMean
+from scoreprior.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, Wave, ZeroMean, squared_distances
 from scoreprior.learners._base import groups_by_size
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
 from scoreprior.pooling import PoolingConfig
@@ -32,6 +32,24 @@ def test_matern_equals_scikit_learn(order: float):
     ours = Matern(jnp.float32(1.0), jnp.array([0.7, 2.0]), order)
     # A floor under the square root keeps gradients finite; it costs 1e-5 at distance zero.
     np.testing.assert_allclose(ours(x.astype(np.float32), z.astype(np.float32)), KERNELS[order](x, z), atol=2e-5)
+
+
+def test_derivatives_of_squared_distances_are_those_of_the_differences():
+    """First and second ones in both arguments, at a point that is in both too, in single precision."""
+    rng = np.random.default_rng(0)
+    x, z = (jnp.asarray(50 * rng.normal(size=(n, 2)), jnp.float32) for n in (4, 3))
+    z, weights = z.at[1].set(x[2]), jnp.asarray(rng.normal(size=(4, 3)), jnp.float32)
+
+    def plain(x, z):
+        return jnp.sum((x[:, None] - z[None]) ** 2, axis=-1)
+
+    for derivative in (jax.grad, jax.hessian):
+        mine, expected = (
+            jax.jit(derivative(lambda x, z, f=f: jnp.sum(weights * jnp.sin(f(x, z) / 1e4)), argnums=(0, 1)))(x, z)
+            for f in (squared_distances, plain)
+        )
+        for ours, other in zip(jax.tree.leaves(mine), jax.tree.leaves(expected)):
+            np.testing.assert_allclose(ours, other, rtol=1e-4, atol=1e-5 * np.abs(other).max())
 
 
 def test_every_kernel_is_positive_semidefinite_with_the_right_diagonal():

@@ -37,19 +37,19 @@ class GaussianProcessScore(eqx.Module):
 
     def __call__(self, f: Float[Array, " k"], x: Float[Array, "k d"]) -> Float[Array, " k"]:
         """-(K + noise_std^2 I)^-1 (f - m), (k,)."""
-        return -solve_cholesky(self._factor(x), f - self.mean(x))
+        return -solve_cholesky(cholesky(self._gram(x)), f - self.mean(x))
 
     def log_prob(self, f: Float[Array, " k"], x: Float[Array, "k d"]) -> Float[Array, ""]:
         """log N(f; m, K + noise_std^2 I)."""
-        return gaussian_log_prob(f - self.mean(x), self._factor(x), jnp.ones(len(f), bool))
+        return gaussian_log_prob(f - self.mean(x), self._gram(x), jnp.ones(len(f), bool))
 
     def sample(self, x: Float[Array, "k d"], key: KeyLike, n: int) -> Float[Array, "n k"]:
         """Joint draws at x, (n, k)."""
-        factor = self._factor(x)
+        factor = cholesky(self._gram(x))
         return self.mean(x) + jax.random.normal(as_key(key), (n, len(x)), factor.dtype) @ factor.T
 
-    def _factor(self, x: Float[Array, "k d"]) -> Float[Array, "k k"]:
-        return cholesky(self.kernel(x, x) + self.noise_std**2 * jnp.eye(len(x), dtype=x.dtype))
+    def _gram(self, x: Float[Array, "k d"]) -> Float[Array, "k k"]:
+        return self.kernel(x, x) + self.noise_std**2 * jnp.eye(len(x), dtype=x.dtype)
 
 
 class StudentTProcessScore(eqx.Module):
