@@ -25,7 +25,7 @@ JITTER = 1e-5
 """Relative to the mean diagonal; about 100 times the single-precision round-off."""
 
 _TOGETHER = 96
-"""Up to this size a batch in one loop is as fast; at 200 rows it takes more than twice as long (benchmarks/factors.py)."""
+"""Up to this size a batch in one loop is as fast; at 200 rows it takes twice as long (benchmarks/factors.py)."""
 
 _LARGEST = 256
 """Beyond this size LAPACK is faster, also with threads of its own that others have to wait for."""
