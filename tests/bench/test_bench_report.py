@@ -23,6 +23,7 @@ from scoreprior.bench.report.bookkeeping import tuning_table
 from scoreprior.bench.report.findings import Standing, standings
 from scoreprior.bench.report.ranking import bold
 from scoreprior.bench.report.results import Results
+from scoreprior.bench.report.splits import split_table
 from scoreprior.bench.report.table import Table
 from scoreprior.bench.report.tables import ABLATION_GROUPS, INTERPOLATOR_GROUPS, all_tables
 from scoreprior.bench.selected import Selection, save_selection, selected_overrides
@@ -266,6 +267,24 @@ def test_another_split_has_selections_of_its_own(tmp_path):
     assert value(all_tables(results)[0], "np", "berkeley").text.endswith("(defaults)")  # not those of split 0
     make(tmp_path, {"np": 0.1}, environments=("berkeley",), settings={"width": 64}, split=1)
     assert Results.load(tmp_path, split=1).get("berkeley", "np").cells[0].overrides == {"width": 64}
+
+
+def test_figures_of_other_splits_stand_beside_those_of_the_reported_one(tmp_path):
+    """Means over splits, whatever their number of seeds; methods and environments without other splits have no row."""
+    make(tmp_path, {"mars-gp": 0.4, "hierarchical-gp": 0.3})
+    assert split_table(Results.load(tmp_path)) is None
+    for split, error in ((1, 0.5), (2, 0.7)):
+        make(tmp_path, {"mars-gp": error}, environments=("berkeley",), split=split)
+    table = split_table(Results.load(tmp_path))
+    assert table is not None
+    assert [row.label for row in table.rows] == ["berkeley", "mars-gp"]
+    means = [Results.load(tmp_path, split=split).get("berkeley", "mars-gp").figure("rmse").mean for split in (0, 1, 2)]
+    first, others, number = (value(table, "mars-gp", column).text for column in ("RMSE", "RMSE, others", "others"))
+    assert first.startswith(f"{means[0]:.3f}")
+    assert others == f"{(means[1] + means[2]) / 2:.3f} ± {abs(means[1] - means[2]) / 2**0.5:.3f}"
+    assert number == "2"
+    write_report(tmp_path)
+    assert table.title in (tmp_path / "report.md").read_text()
 
 
 def test_the_findings_agree_with_the_tables(out):

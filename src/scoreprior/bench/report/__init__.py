@@ -15,6 +15,7 @@ from scoreprior.bench.report.markdown import markdown, markdown_table
 from scoreprior.bench.report.page import page
 from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.significance import NAME
+from scoreprior.bench.report.splits import split_table
 from scoreprior.bench.report.tables import all_tables
 
 _TITLE = "Scoreprior: benchmark"
@@ -38,7 +39,9 @@ def write_report(
     results = Results.load(out, budget, split)
     found = findings(results)
     paragraphs = [*found, *_reading(results)]
-    tables = [*all_tables(results, paper_protocol), cost_table(results), tuning_table(results)]
+    beside = split_table(results)
+    tables = [*all_tables(results, paper_protocol), *([beside] if beside else []), cost_table(results)]
+    tables.append(tuning_table(results))
     folded = [failure_table(results), provenance_table(results)]
     contents = {
         "report.md": markdown(_TITLE, paragraphs, [*tables, *folded]),

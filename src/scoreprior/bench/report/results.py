@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,9 +40,7 @@ class Entry:
         values = [record["summary"][metric] for record in self.records]
         if any(value is None for value in values):
             return None
-        finite = [float(value) for value in values]  # "inf" is a string in JSON
-        known = len(finite) > 1 and bool(np.isfinite(finite).all())
-        return Figure(float(np.mean(finite)), float(np.std(finite, ddof=1)) if known else 0.0)
+        return mean_and_spread([float(value) for value in values])  # "inf" is a string in JSON
 
     def values(self, metric: str) -> Float[np.ndarray, "s n"]:
         """The metric of every task with every seed: what a test compares.
@@ -88,8 +86,8 @@ class Results:
         """Read the records; those of validation tasks, of other budgets and of other splits are left out."""
         found: dict[tuple[str, str], dict[str, list[tuple[Cell, Record]]]] = defaultdict(lambda: defaultdict(list))
         errors = defaultdict(list)
-        for cell, record in read_records(out):
-            if cell.part != "test" or cell.split != split or not _within(cell, budget):
+        for cell, record in _of_budget(out, budget):
+            if cell.split != split:
                 continue
             where = (cell.environment, cell.method)
             if record["status"] == "done":
@@ -107,6 +105,15 @@ class Results:
         """Columns: the usual ones, and whatever else has records."""
         seen = {environment for environment, _ in (*self.entries, *self.errors)}
         return [*ENVIRONMENTS, *(name for name in environments() if name in seen and name not in ENVIRONMENTS)]
+
+    @cached_property
+    def other_splits(self) -> list[int]:
+        """Data splits that have records of this budget on test tasks, but for the reported one."""
+        return sorted({cell.split for cell, _ in _of_budget(self.out, self.budget)} - {self.split})
+
+    def of_split(self, split: int) -> Results:
+        """The same of another data split."""
+        return Results.load(self.out, self.budget, split)
 
     def selection(self, environment: str, method: str) -> Selection | None:
         """What tuning chose."""
@@ -179,6 +186,16 @@ class Results:
         entry = self.get(environment, method)
         path = points_path(self.out, entry.cells[0]) if entry is not None else None
         return json.loads(path.read_text()) if path is not None and path.exists() else None
+
+
+def mean_and_spread(values: Sequence[float]) -> Figure:
+    """Mean and standard deviation; 0 for the latter where it is not known."""
+    known = len(values) > 1 and bool(np.isfinite(values).all())
+    return Figure(float(np.mean(values)), float(np.std(values, ddof=1)) if known else 0.0)
+
+
+def _of_budget(out: Path, budget: Budget) -> list[tuple[Cell, Record]]:
+    return [(cell, record) for cell, record in read_records(out) if cell.part == "test" and _within(cell, budget)]
 
 
 def _within(cell: Cell, budget: Budget) -> bool:
