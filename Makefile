@@ -27,6 +27,7 @@ bench: .venv/.installed
 	.venv/bin/python benchmarks/interpolation.py
 	.venv/bin/python benchmarks/compilation.py
 	.venv/bin/python benchmarks/freed_memory.py
+	.venv/bin/python benchmarks/factors.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
