@@ -43,6 +43,7 @@ def cholesky(gram: Float[Array, "m m"], jitter: float = JITTER) -> Float[Array, 
 
 
 def _regular(gram: Float[Array, "m m"], jitter: float) -> Float[Array, "m m"]:
+    """gram + jitter * mean(diag) * I."""
     return gram + jitter * jnp.mean(jnp.diagonal(gram)) * jnp.eye(len(gram), dtype=gram.dtype)
 
 
@@ -132,7 +133,7 @@ def _substitute_back(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Fl
 def gaussian_log_prob(
     residual: Float[Array, " m"], gram: Float[Array, "m m"], mask: Bool[Array, " m"], jitter: float = JITTER
 ) -> Float[Array, ""]:
-    """log N(residual; 0, gram) over the real points, with the jitter of `cholesky`; masked as by `mask_gram`, or 0."""
+    """log N(residual; 0, gram + jitter) over the real points: gram masked by `mask_gram`, residual 0 where masked."""
     return _gaussian_log_prob(residual, _regular(gram, jitter), mask)
 
 
