@@ -14,8 +14,8 @@ import scoreprior as sp
 from scoreprior import metrics
 from scoreprior._linalg import JITTER
 from scoreprior.pooling import PoolingConfig, _foresight, learn_process
-from scoreprior.pooling._foresight import _predict, _student_t, leave_one_out
-from scoreprior.pooling._model import Pool, find_centres, pieces, start, tail_widths
+from scoreprior.pooling._foresight import _predict, _student_t
+from scoreprior.pooling._model import Pool, find_centres, leave_one_out, pieces, start, tail_widths
 
 CONFIG = PoolingConfig(centres=6)
 
@@ -121,19 +121,3 @@ def test_patients_of_whom_nothing_is_known_are_foreseen_too(monkeypatch):
         nll.append(np.array([metrics.nll(prior.predict(task.x), task.y) for task in unseen]))
     gain = nll[1] - nll[0]
     assert gain.mean() > 3 * gain.std() / np.sqrt(len(gain))
-
-
-@pytest.mark.slow
-def test_a_wave_of_unknown_frequency_is_found():
-    rng = np.random.default_rng(0)
-    xs = [rng.uniform(-5, 5, (10, 1)) for _ in range(20)]
-    ys = [np.sin(2.3 * x[:, 0] + rng.uniform(0, 6.3)) + 0.1 * rng.normal(size=10) for x in xs]
-    made = sp.TaskSet.from_arrays(xs, ys)
-    scaler = sp.Standardizer.fit(made)
-    padded = scaler.apply(made).padded()
-    found = learn_process(padded, PoolingConfig(foresight=0), jax.random.key(0)).kernel.parts[-2]
-    # 200 points over a range of 10: a phase error of 0.1 / sqrt(200) at its ends moves the frequency by less than 1%.
-    np.testing.assert_allclose(np.abs(found.frequency) / scaler.x_std, 2.3, rtol=0.02)
-    assert found.std > 0.5
-    without = learn_process(padded, PoolingConfig(foresight=0, waves=0), jax.random.key(0)).kernel.parts[-2]
-    assert without.std < 0.01

@@ -1,7 +1,8 @@
 """Learn one Gaussian process from all tasks together.
 
-`_model.py` says what the process is made of, `_evidence.py` fits it by type-II maximum likelihood, `_foresight.py`
-tunes it to predict the later points of a task from the earlier ones, `_widths.py` learns where predictives are wider.
+`_model.py` says what the process is made of, `_evidence.py` fits it by type-II maximum likelihood, `_waves.py` says at
+which frequencies a wave may help, `_foresight.py` tunes the process to predict the later points of a task from the
+earlier ones, `_widths.py` learns where predictives are wider.
 """
 
 from __future__ import annotations

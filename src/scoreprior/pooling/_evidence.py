@@ -25,6 +25,7 @@ from scoreprior.pooling._model import (
     log_hyper_prior,
     pieces,
 )
+from scoreprior.pooling._waves import frequencies, with_waves
 
 
 def most_likely(pool: Pool, starts: list[Parameters], config: PoolingConfig) -> Parameters:
@@ -45,8 +46,11 @@ def most_likely(pool: Pool, starts: list[Parameters], config: PoolingConfig) -> 
     dim = pool.centres.shape[1]
     if waving or not config.waves or dim > MOST_AXES:
         return parameters
-    start, there = likeliest(_with_waves(parameters, dim, config.waves))
-    cost = 0.5 * (1 + 2 * dim) * np.log(np.sum(np.asarray(pool.tasks.mask)))
+    tried = frequencies(pool.tasks)
+    if not len(tried):
+        return parameters
+    start, there = likeliest(with_waves(parameters, pool, config, tried))
+    cost = 0.5 * (1 + 2 * dim) * np.log(np.sum(np.asarray(pool.tasks.mask))) + np.log(len(tried))
     if there > loss + cost:
         return parameters  # not even close: spare the climb
     with_wave, better = climb(objective, start, config.evaluations)
@@ -70,31 +74,21 @@ def climb(
             return 1e10, np.zeros_like(flat_gradient)
         return float(value), flat_gradient
 
-    most = {name: np.full(np.shape(value), MOST_STD.get(name, -NO_WAVE)) for name, value in start.items()}
+    bounds = [_bounds(name) for name, value in sorted(start.items()) for _ in range(np.size(value))]
     found: Any = minimize(
         value_and_gradient,
         np.asarray(flat),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(NO_WAVE, upper) for upper in np.asarray(ravel_pytree(most)[0])],
+        bounds=bounds,
         options={"maxfun": evaluations},
     )
     return restore(jnp.asarray(found.x)), float(found.fun)
 
 
-def _with_waves(parameters: Parameters, dim: int, count: int) -> list[Parameters]:
-    """Starts with a wave of many frequencies along every axis, two amplitudes of each.
-
-    The evidence has a narrow peak at every frequency: a climb from a random start misses the right one.
-    """
-    # The wave explains what the other parts had to: they start small beside it.
-    others = {name: value - 1.0 * (name in ("rough_std", "smooth_std")) for name, value in parameters.items()}
-    return [
-        others | {"wave_std": jnp.log(jnp.asarray(std)), "wave_frequency": jnp.asarray(speed * axis)}
-        for std in (0.1, 0.5)
-        for speed in np.linspace(0.5, 12.0, count)
-        for axis in np.eye(dim)
-    ]
+def _bounds(name: str) -> tuple[float, float]:
+    """Of logarithms, and of a frequency, which is none."""
+    return (-np.inf, np.inf) if name == "wave_frequency" else (NO_WAVE, MOST_STD.get(name, -NO_WAVE))
 
 
 def _loss(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Float[Array, ""]:

@@ -16,9 +16,9 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
-from scoreprior._linalg import cholesky, mask_gram, solve_cholesky, solve_lower
+from scoreprior._linalg import cholesky, mask_gram, solve_lower
 from scoreprior.pooling._evidence import climb
-from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, pieces
+from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, leave_one_out
 from scoreprior.widths import surprise
 
 _CONTEXTS = {0.0: 0.3, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0}
@@ -99,26 +99,6 @@ def _foretell(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Fore
     over_tasks = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
     over_shares = jax.vmap(over_tasks, in_axes=(None, None, None, None, 0))
     return over_shares(*leave_one_out(parameters, pool, config), tasks.y, tasks.mask, jnp.asarray(list(_CONTEXTS)))
-
-
-def leave_one_out(
-    parameters: Parameters, pool: Pool, config: PoolingConfig
-) -> tuple[Float[Array, "n m"], Float[Array, "n m m"]]:
-    """Mean and covariance of each task's noisy values given all OTHER tasks: their evidence on w is taken out."""
-    blocks, features, _ = pieces(parameters, pool, config)
-    factors = jax.vmap(lambda block: cholesky(block, 0.0))(blocks)
-    white = jax.vmap(solve_lower)(factors, jnp.concatenate([features, pool.tasks.y[..., None]], axis=-1))
-    white, target = white[..., :-1], white[..., -1]
-    precisions = jnp.einsum("nmr,nms->nrs", white, white)
-    pulls = jnp.einsum("nmr,nm->nr", white, target)
-    precision = jnp.eye(features.shape[-1], dtype=features.dtype) + jnp.sum(precisions, axis=0)
-
-    def one(block: Array, feature: Array, own: Array, pull: Array) -> tuple[Array, Array]:
-        factor = cholesky(precision - own, 1e-10)
-        spread = solve_lower(factor, feature.T)
-        return feature @ solve_cholesky(factor, jnp.sum(pulls, axis=0) - pull), block + spread.T @ spread
-
-    return jax.vmap(one)(blocks, features, precisions, pulls)
 
 
 def _predict(

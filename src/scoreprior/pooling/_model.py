@@ -46,8 +46,9 @@ class PoolingConfig:
         either: k_h is not the sum of these parts but the one that predicts later points of the tasks best.
         mean: g is "linear", or "smooth": linear plus a smooth function. "auto" is smooth for up to three inputs:
             in more dimensions the centres span too little of the space.
-        waves: frequencies per axis at which a wave is looked for; it joins the deviation if the evidence for it exceeds
-            its cost (BIC). 0 does not look; with more than three axes there are too many directions to look along.
+        waves: a wave is looked for at all frequencies that the tasks can tell apart; from so many of the most promising
+            the likeliest is climbed from, and joins the deviation if its evidence exceeds its cost (BIC and the
+            number of frequencies). 0 does not look; with more than three axes there are too many directions.
         centres: number of centres that span the smooth part of g, for each of up to three inputs.
         candidates: random starting points; the most likely one is climbed from.
         evaluations: most evaluations of the marginal likelihood on the climb (L-BFGS).
@@ -135,7 +136,7 @@ def log_hyper_prior(parameters: Parameters) -> Float[Array, ""]:
     def log_normal(name: str, value: Array) -> Array:
         dim = value.size
         if name == "wave_frequency":
-            return -0.5 * jnp.sum((value / 4.0) ** 2)
+            return jnp.zeros(())  # none is likelier than another; that many were tried is part of a wave's cost
         centre = jnp.log(0.3) if name.endswith(("std", "slopes", "noise")) else 0.5 * jnp.log(dim)
         return -0.5 * jnp.sum(((value - centre) / 1.5) ** 2)
 
@@ -197,6 +198,26 @@ def pieces(parameters: Parameters, pool: Pool, config: PoolingConfig) -> tuple[A
     flat = tasks.x.reshape(-1, tasks.x.shape[-1])
     features = solve_lower(root, mean_kernel(centres, flat)).T.reshape(*tasks.mask.shape, len(centres))
     return blocks, jnp.where(tasks.mask[..., None], features, 0.0), root
+
+
+def leave_one_out(
+    parameters: Parameters, pool: Pool, config: PoolingConfig
+) -> tuple[Float[Array, "n m"], Float[Array, "n m m"]]:
+    """Mean and covariance of each task's noisy values given all OTHER tasks: their evidence on w is taken out."""
+    blocks, features, _ = pieces(parameters, pool, config)
+    factors = jax.vmap(lambda block: cholesky(block, 0.0))(blocks)
+    white = jax.vmap(solve_lower)(factors, jnp.concatenate([features, pool.tasks.y[..., None]], axis=-1))
+    white, target = white[..., :-1], white[..., -1]
+    precisions = jnp.einsum("nmr,nms->nrs", white, white)
+    pulls = jnp.einsum("nmr,nm->nr", white, target)
+    precision = jnp.eye(features.shape[-1], dtype=features.dtype) + jnp.sum(precisions, axis=0)
+
+    def one(block: Array, feature: Array, own: Array, pull: Array) -> tuple[Array, Array]:
+        factor = cholesky(precision - own, 1e-10)
+        spread = solve_lower(factor, feature.T)
+        return feature @ solve_cholesky(factor, jnp.sum(pulls, axis=0) - pull), block + spread.T @ spread
+
+    return jax.vmap(one)(blocks, features, precisions, pulls)
 
 
 @eqx.filter_jit
