@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from scoreprior.bench import work
 from scoreprior.bench.budget import flat
-from scoreprior.bench.campaign import read_records
+from scoreprior.bench.campaign import read_records, records_path
 from scoreprior.bench.line_file import LineFile
 from scoreprior.bench.plan import UnknownNameError, check_settings
 from scoreprior.bench.selected import load_selection, selected_path
@@ -110,7 +110,7 @@ def test_a_wrong_call_is_told_in_a_line_and_ends_with_2(tmp_path, monkeypatch, w
 
 
 def test_records_in_use_are_an_error_not_a_wait(tmp_path):
-    with LineFile(tmp_path / "records" / "sinusoid.jsonl"):
+    with LineFile(records_path(tmp_path, "sinusoid", "ridge")):
         result = bench("run", "--env", "sinusoid", "--method", "ridge", "--out", str(tmp_path), "--workers", "0")
     assert result.exit_code == 1
     assert "another run is writing it" in result.stderr

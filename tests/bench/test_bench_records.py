@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_records import to_older_layout
 
 from scoreprior import metrics
+from scoreprior.bench import campaign as campaign_module
 from scoreprior.bench import counts, work
 from scoreprior.bench.campaign import Campaign, points_path, read_records, records_path
 from scoreprior.bench.cell import Cell, canonical
@@ -95,7 +98,83 @@ def test_failed_cells_run_again_only_when_asked_and_the_last_record_counts(tmp_p
     assert computed(retry_failed=True) == 0
     ((found, record),) = read_records(tmp_path)
     assert (found, record["status"]) == (cell, "done")
-    assert len(read_lines(records_path(tmp_path, "sinusoid"))) == 2
+    assert len(read_lines(records_path(tmp_path, "sinusoid", "ridge"))) == 2
+
+
+def compute(out: Path, *methods: str, seeds: int = 2, fails: bool = False, **options: bool) -> list[Cell]:
+    """Run cells that take no time; returns those that were computed."""
+
+    def work(cell: Cell) -> dict:
+        if fails:
+            raise MemoryError("too large")
+        return {"value": cell.seed}
+
+    with Campaign(out, cells_of(*methods, seeds=seeds), **options) as campaign:
+        return [cell for cell, _ in campaign.run(InlineRunner(work))]
+
+
+def cells_of(*methods: str, seeds: int = 2) -> list[Cell]:
+    return [Cell.of("sinusoid", method, seed, {}) for method in methods for seed in range(seeds)]
+
+
+def record_files(out: Path) -> set[str]:
+    return {str(path.relative_to(out / "records")) for path in (out / "records").rglob("*.jsonl")}
+
+
+def test_a_campaign_holds_the_methods_it_is_to_write_and_no_others(tmp_path):
+    compute(tmp_path, "ridge")
+    with Campaign(tmp_path, cells_of("ridge", "np")) as campaign:
+        assert campaign.todo == cells_of("np")
+        assert record_files(tmp_path) == {"sinusoid/ridge.jsonl", "sinusoid/np.jsonl"}
+        assert compute(tmp_path, "ridge", "anp") == cells_of("anp")
+        assert compute(tmp_path, "ridge", seeds=3) == cells_of("ridge", seeds=3)[2:]
+        with pytest.raises(InUseError, match=r"another run is writing it.*np\.jsonl"):
+            compute(tmp_path, "ridge", "np")
+    assert len(compute(tmp_path, "np")) == 2
+
+
+def test_what_another_run_computes_before_the_lock_is_held_is_not_computed_again(tmp_path, monkeypatch):
+    cells, others = cells_of("ridge", seeds=3), []
+
+    def late(path: Path) -> LineFile:
+        monkeypatch.undo()
+        others.extend(compute(tmp_path, "ridge", seeds=2))
+        return LineFile(path)
+
+    monkeypatch.setattr(campaign_module, "LineFile", late)
+    with Campaign(tmp_path, cells) as campaign:
+        assert others == cells[:2]
+        assert campaign.todo == cells[2:]
+        assert [(cell, record["value"]) for cell, record in campaign.done] == [(cells[0], 0), (cells[1], 1)]
+
+
+def test_records_of_the_older_layout_count_until_newer_ones_replace_them(tmp_path):
+    compute(tmp_path, "ridge", "np")
+    compute(tmp_path, "anp", fails=True)
+    before = read_records(tmp_path)
+    to_older_layout(tmp_path, "sinusoid")
+    assert read_records(tmp_path) == before
+    assert compute(tmp_path, "ridge", "np", "anp") == []
+    assert record_files(tmp_path) == {"sinusoid.jsonl"}
+    assert compute(tmp_path, "ridge", "np", "anp", retry_failed=True) == cells_of("anp")
+    assert compute(tmp_path, "ridge", seeds=3) == cells_of("ridge", seeds=3)[2:]
+    assert record_files(tmp_path) == {"sinusoid.jsonl", "sinusoid/anp.jsonl", "sinusoid/ridge.jsonl"}
+    after = read_records(tmp_path)
+    assert len(after) == 7
+    assert {record["status"] for _, record in after} == {"done"}
+    assert compute(tmp_path, "ridge", "np", "anp", retry_failed=True) == []
+
+
+def test_all_methods_on_all_environments_are_not_too_many_files(tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = os.open(tmp_path, os.O_RDONLY)  # the lowest number that is free
+    os.close(used)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, before[1]))
+    try:
+        assert len(compute(tmp_path, *(f"method{i}" for i in range(40)), seeds=1)) == 40
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_every_split_has_points_of_its_own(tmp_path):

@@ -13,10 +13,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_records import make
+from made_records import make, to_older_layout
 
 from scoreprior import DataError, environment, environments, methods
 from scoreprior.bench import catalogue
+from scoreprior.bench.campaign import records_path
+from scoreprior.bench.line_file import read_lines
 from scoreprior.bench.plan import Plan
 from scoreprior.bench.report import write_report
 from scoreprior.bench.report.bookkeeping import tuning_table
@@ -148,15 +150,12 @@ def test_predictions_that_differ_by_round_off_are_level(mars: float, is_first: b
 
 def test_ablations_are_compared_by_the_seeds_that_both_have(tmp_path):
     make(tmp_path, {"mars-gp": 0.3, "mars-ssge": 0.5})
-    path = tmp_path / "records" / "berkeley.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    whole = {each["cell"]["seed"]: each for each in lines if each["cell"]["method"] == "mars-gp"}
-    changed = [each for each in lines if each["cell"]["method"] != "mars-ssge" or each["cell"]["seed"] == 0]
-    for each in changed:
-        if each["cell"]["method"] == "mars-ssge":  # it changes nothing, and has one seed of two
-            each["summary"], each["tasks"] = whole[0]["summary"], whole[0]["tasks"]
-    whole[1]["summary"] = whole[1]["summary"] | {"nll": whole[0]["summary"]["nll"] - 1}
-    path.write_text("".join(json.dumps(each) + "\n" for each in changed))
+    whole, part = (records_path(tmp_path, "berkeley", method) for method in ("mars-gp", "mars-ssge"))
+    first = read_lines(whole)[0]
+    change(part, 0, lambda record: record | {name: first[name] for name in ("summary", "tasks")})  # changes nothing
+    change(part, 1, lambda _: None)
+    better = first["summary"]["nll"] - 1
+    change(whole, 1, lambda record: record | {"summary": record["summary"] | {"nll": better}})
     assert "mars-ssge: worse on 0 of 1, significantly on 0" in write_report(tmp_path)[1][2]
 
 
@@ -201,23 +200,19 @@ def test_the_selected_configuration_is_reported_and_others_only_by_the_papers_pr
     assert text(name, best, paper_protocol=True).endswith("(of 3)")
 
 
-def change(path: Path, select: Callable[[dict], bool], action: Callable[[dict], dict | None]) -> None:
-    """Replace the records that are selected, or drop them."""
+def change(path: Path, seed: int, action: Callable[[dict], dict | None]) -> None:
+    """Replace the records of a seed, or drop them."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    changed = [action(each) if select(each) else each for each in lines]
+    changed = [action(each) if each["cell"]["seed"] == seed else each for each in lines]
     path.write_text("".join(json.dumps(each) + "\n" for each in changed if each is not None))
 
 
 def test_fewer_seeds_and_failed_ones_are_said_and_do_not_compete(tmp_path):
     make(tmp_path, {"np": 0.2, "anp": 0.1, "pacoh-gp": 0.3})
-    path = tmp_path / "records" / "berkeley.jsonl"
-
-    def is_second(method: str) -> Callable[[dict], bool]:
-        return lambda record: (record["cell"]["method"], record["cell"]["seed"]) == (method, 1)
-
     error = {"status": "failed", "error": {"type": "ValueError", "message": "diverged"}}
-    change(path, is_second("np"), lambda _: None)
-    change(path, is_second("anp"), lambda record: {k: record[k] for k in ("key", "cell", "budget", "made")} | error)
+    kept = ("key", "cell", "budget", "made")
+    change(records_path(tmp_path, "berkeley", "np"), 1, lambda _: None)
+    change(records_path(tmp_path, "berkeley", "anp"), 1, lambda record: {k: record[k] for k in kept} | error)
     table = all_tables(Results.load(tmp_path))[0]
     seen = {name: value(table, name, "berkeley") for name in ("np", "anp", "pacoh-gp")}
     assert seen["np"].text.endswith("(1 seed)")
@@ -229,8 +224,7 @@ def test_fewer_seeds_and_failed_ones_are_said_and_do_not_compete(tmp_path):
 
 def test_one_seed_of_mars_beside_several_of_others_is_not_compared(tmp_path):
     make(tmp_path, {"np": 0.2, "mars-gp": 0.4})
-    path = tmp_path / "records" / "berkeley.jsonl"
-    change(path, lambda record: (record["cell"]["method"], record["cell"]["seed"]) == ("mars-gp", 1), lambda _: None)
+    change(records_path(tmp_path, "berkeley", "mars-gp"), 1, lambda _: None)
     first = write_report(tmp_path)[1][0]
     assert "RMSE on sinusoid (np: " in first
     assert "on berkeley (" not in first
@@ -238,10 +232,9 @@ def test_one_seed_of_mars_beside_several_of_others_is_not_compared(tmp_path):
 
 
 def test_with_one_seed_each_tasks_alone_decide(tmp_path):
-    make(tmp_path, {"np": 0.5, "anp": 0.1})
-    path = tmp_path / "records" / "berkeley.jsonl"
-    change(path, lambda record: record["cell"]["seed"] == 1, lambda _: None)
-    (tmp_path / "records" / "sinusoid.jsonl").unlink()
+    make(tmp_path, {"np": 0.5, "anp": 0.1}, environments=("berkeley",))
+    for path in (tmp_path / "records" / "berkeley").iterdir():
+        change(path, 1, lambda _: None)
     table = all_tables(Results.load(tmp_path))[0]
     assert [name for name in ("np", "anp") if value(table, name, "berkeley").bold] == ["anp"]
     assert "seed" not in value(table, "np", "berkeley").text  # all figures are of one, and the caption says so
@@ -324,9 +317,10 @@ def test_the_same_records_give_the_same_bytes(out, tmp_path):
     pages = []
     for seed in (1, 2):
         copy = shutil.copytree(out, tmp_path / str(seed))
-        for path in (copy / "records").glob("*.jsonl"):  # two campaigns may fill the files in different orders
-            lines = path.read_text().splitlines(keepends=True)
-            path.write_text("".join(lines if seed == 1 else lines[::-1]))
+        if seed == 2:  # two campaigns may fill the files in different orders, or have begun with older code
+            for path in (copy / "records" / "sinusoid").iterdir():
+                path.write_text("".join(path.read_text().splitlines(keepends=True)[::-1]))
+            to_older_layout(copy, "berkeley")
         style = tmp_path / f"{seed}.rc"
         style.write_text(f"lines.linewidth: {seed}\naxes.grid: {seed == 1}\n")  # readers have tastes of their own
         code = f"from pathlib import Path; import scoreprior.bench.report as r; r.write_report(Path({str(copy)!r}))"

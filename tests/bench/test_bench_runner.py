@@ -30,7 +30,7 @@ def finish(process: subprocess.Popen) -> None:
 
 
 def records(out: Path) -> list[dict]:
-    return read_lines(out / "records" / "short.jsonl")
+    return [line for path in (out / "records" / "short").glob("*.jsonl") for line in read_lines(path)]
 
 
 def starts(out: Path) -> list[tuple[int, str]]:
@@ -135,15 +135,20 @@ def test_workers_that_are_kept_do_the_next_cells_too(tmp_path):
     assert len(pids[0] | pids[1]) <= 4  # two, and one for each that died
 
 
-def test_two_runs_cannot_write_the_same_records(tmp_path):
+def test_two_runs_write_different_methods_at_once_but_never_the_same(tmp_path):
     first = start(tmp_path, "hangs*1", workers=1)
     while not starts(tmp_path):
         time.sleep(0.01)
         assert first.poll() is None
-    second = start(tmp_path, "fine*1", workers=1)
+    finish(start(tmp_path, "fine*1", workers=1))
+    second = start(tmp_path, "hangs*1", "other*1", workers=1)
     _, errors = second.communicate(timeout=300)
     assert second.returncode == 1
     assert "another run is writing it" in errors
+    assert "hangs.jsonl" in errors
+    assert first.poll() is None
     first.kill()
     first.communicate()
-    finish(start(tmp_path, "fine*1", workers=1))  # a killed run leaves no lock behind
+    assert [record["cell"]["method"] for record in records(tmp_path)] == ["fine"]
+    finish(start(tmp_path, "hangs*1", workers=1, limit=0.1))  # a killed run leaves no lock behind
+    assert len(records(tmp_path)) == 2

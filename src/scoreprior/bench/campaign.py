@@ -10,16 +10,16 @@ from types import TracebackType
 
 from scoreprior._files import replace_file
 from scoreprior.bench.cell import Cell, canonical, split_suffix
-from scoreprior.bench.line_file import LineFile, read_lines
+from scoreprior.bench.line_file import LineFile, allow_open_files, read_lines
 from scoreprior.bench.runner import Record, Runner
 
 VERSION = 1
 """Of the records' layout."""
 
 
-def records_path(out: Path, environment: str) -> Path:
-    """One file of records per environment."""
-    return out / "records" / f"{environment}.jsonl"
+def records_path(out: Path, environment: str, method: str) -> Path:
+    """One file of records per environment and method, so that other methods may be run at the same time."""
+    return out / "records" / environment / f"{method}.jsonl"
 
 
 def points_path(out: Path, cell: Cell) -> Path:
@@ -30,31 +30,46 @@ def points_path(out: Path, cell: Cell) -> Path:
 
 def read_records(out: Path) -> list[tuple[Cell, Record]]:
     """The last record of every cell, in an order that does not depend on the order in which cells were run."""
-    found: dict[str, tuple[Cell, Record]] = {}
-    for path in sorted((out / "records").glob("*.jsonl")):
-        for line in read_lines(path):
-            found[line["key"]] = Cell.from_dict(line["cell"] | {"budget": line["budget"]}), line
-    return [found[key] for key in sorted(found, key=lambda key: canonical(found[key][0].to_dict()))]
+    found = [
+        (Cell.from_dict(line["cell"] | {"budget": line["budget"]}), line) for line in _last_lines(out, "*").values()
+    ]
+    return sorted(found, key=lambda pair: canonical(pair[0].to_dict()))
+
+
+def _last_lines(out: Path, environment: str) -> dict[str, Record]:
+    """The last line of every key, of one environment or of all ("*")."""
+    records = out / "records"
+    older = records.glob(f"{environment}.jsonl")  # a file once had all methods of an environment
+    paths = [*sorted(older), *sorted(records.glob(f"{environment}/*.jsonl"))]
+    return {line["key"]: line for path in paths for line in read_lines(path)}
 
 
 class Campaign:
     """Cells to compute into the directory `out`: `with Campaign(out, cells) as campaign: ... campaign.run(runner)`.
 
-    Holds the records of its environments for itself. `done` are the cells that need no work, with their records;
-    `todo` the others. A cell that failed before is done, unless `retry_failed`.
+    `done` are the cells that need no work, with their records; `todo` the others, whose files it holds for itself. A
+    cell that failed before is done, unless `retry_failed`.
     """
 
     def __init__(self, out: Path, cells: Iterable[Cell], *, retry_failed: bool = False):
         self._out = out
         wanted = {cell.key: cell for cell in cells}  # asked for twice is asked for once
-        names = sorted({cell.environment for cell in wanted.values()})
+        found: dict[str, Record] = {}
+        for environment in {cell.environment for cell in wanted.values()}:
+            found |= _last_lines(out, environment)
+
+        def is_done(key: str) -> bool:
+            return key in found and not (retry_failed and found[key]["status"] == "failed")
+
+        # What is done stays done, and needs no lock. What is not may be at work elsewhere: its file, once held, says.
+        pairs = sorted({_pair(cell) for key, cell in wanted.items() if not is_done(key)})
+        allow_open_files(len(pairs))
         with ExitStack() as stack:  # all files or none
-            self._files = {name: stack.enter_context(LineFile(records_path(out, name))) for name in names}
+            self._files = {pair: stack.enter_context(LineFile(records_path(out, *pair))) for pair in pairs}
             self._open = stack.pop_all()
-        found = {line["key"]: line for file in self._files.values() for line in file.lines}
-        again = {key for key, line in found.items() if retry_failed and line["status"] == "failed"}
-        self.done = [(cell, found[key]) for key, cell in wanted.items() if key in found and key not in again]
-        self.todo = [cell for key, cell in wanted.items() if key not in found or key in again]
+        found |= {line["key"]: line for file in self._files.values() for line in file.lines}
+        self.done = [(cell, found[key]) for key, cell in wanted.items() if is_done(key)]
+        self.todo = [cell for key, cell in wanted.items() if not is_done(key)]
 
     def run(self, runner: Runner) -> Iterator[tuple[Cell, Record]]:
         """Compute what is to do; every record is on disk when it comes out here."""
@@ -68,7 +83,7 @@ class Campaign:
             made = {"date": datetime.now(UTC).isoformat(timespec="seconds")} | record.pop("made", {})
             identity = {"version": VERSION, "key": cell.key, "cell": cell.to_dict(), "budget": cell.budget}
             line = identity | record | {"made": made}
-            self._files[cell.environment].append(line)
+            self._files[_pair(cell)].append(line)
             yield cell, line
 
     def __enter__(self) -> Campaign:
@@ -76,3 +91,7 @@ class Campaign:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._open.close()
+
+
+def _pair(cell: Cell) -> tuple[str, str]:
+    return cell.environment, cell.method

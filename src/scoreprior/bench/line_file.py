@@ -13,6 +13,8 @@ from typing import Any
 
 from scoreprior.bench.cell import canonical
 
+_OTHER_FILES = 256  # workers' pipes, libraries, data
+
 
 class InUseError(OSError):
     """Another process is writing this file."""
@@ -49,11 +51,13 @@ class LineFile:
         except BaseException:
             os.close(self._fd)
             raise
-        # A new file's name lasts once its directory is on disk; not every system lets one open a directory.
+        # A new name lasts once its directory is on disk, the name of that directory too; not every system lets one open
+        # a directory.
         with suppress(OSError):
-            directory = os.open(path.parent, os.O_RDONLY)
-            os.fsync(directory)
-            os.close(directory)
+            for place in (path.parent, path.parent.parent):
+                directory = os.open(place, os.O_RDONLY)
+                os.fsync(directory)
+                os.close(directory)
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Add a line; when this returns, it is on disk."""
@@ -89,6 +93,19 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             raise DamagedError(path, number) from None
     return lines
+
+
+def allow_open_files(number: int) -> None:
+    """Let this process hold so many files at once, if the system allows it: macOS starts with 256."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _whole_length(data: bytes) -> int:

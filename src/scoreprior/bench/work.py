@@ -72,9 +72,7 @@ def _predict(cell: Cell, env: Environment) -> tuple[Predicted, dict[str, Any]]:
 
 def _per_task(frame: pd.DataFrame) -> dict[str, Any]:
     is_point = bool(frame["nll"].isna().all())
-    sizes = frame["n_target"].tolist()
     return {
-        "n": sizes if len(set(sizes)) > 1 else sizes[0],
         "rmse": rounded(frame["rmse"].tolist(), _TASK_DIGITS),
         "nll": None if is_point else rounded(frame["nll"].tolist(), _TASK_DIGITS),
         "pit": None if is_point else encode(frame["pit"]),
