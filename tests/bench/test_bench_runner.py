@@ -62,6 +62,22 @@ def test_killing_at_twenty_random_moments_loses_nothing_and_runs_nothing_twice(t
     assert not [key for run, key in starts(tmp_path) if key in kept[run]]
 
 
+def test_seeds_of_one_configuration_go_to_the_worker_that_has_compiled_it(tmp_path):
+    """Four configurations of equal length for two workers: each has two of them, and compiles no other."""
+    finish(start(tmp_path, *(f"slow-{name}*4" for name in "abcd")))
+    workers = {
+        name: {record["pid"] for record in records(tmp_path) if record["cell"]["method"] == f"slow-{name}"}
+        for name in "abcd"
+    }
+    assert sum(len(each) for each in workers.values()) <= 5  # four, or five if the last one was shared
+    assert len(set.union(*workers.values())) == 2
+
+
+def test_a_worker_with_nothing_of_its_own_helps_another(tmp_path):
+    finish(start(tmp_path, "slow*8"))
+    assert len({record["pid"] for record in records(tmp_path)}) == 2
+
+
 def test_workers_end_when_their_parent_is_killed(tmp_path):
     process = start(tmp_path, "hangs*2")
     while len(starts(tmp_path)) < 2:

@@ -11,9 +11,10 @@ import multiprocessing
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol, TypeAlias
@@ -67,19 +68,19 @@ class ProcessRunner:
     _idle: dict[int, _Handle] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def map(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Record]]:
-        waiting = iter(cells)
+        waiting = _Waiting(cells)
         pool: list[_Handle] = []
         try:
             for core in range(self.workers):
-                cell = next(waiting, None)
+                cell = waiting.next(None, pool)
                 if cell is None:
                     break
                 pool.append(self._worker(core))
                 pool[-1].start(cell)
             while pool:
                 handle, record = self._next_record(pool)
-                done, following = handle.cell, next(waiting, None)
                 pool.remove(handle)
+                done, following = handle.cell, waiting.next(handle.cell, pool)
                 self._dismiss(handle, stays=self.keep or following is not None)
                 if following is not None:
                     pool.append(self._worker(handle.core))
@@ -116,6 +117,37 @@ class ProcessRunner:
 def runner_for(work: Work, workers: int, limit: float | None = None, *, keep: bool = False) -> Runner:
     """So many workers, or none: then this process does the work."""
     return ProcessRunner(work, workers, limit, keep) if workers else InlineRunner(work)
+
+
+class _Waiting:
+    """Cells that nobody has begun, by what they compile, which is the same for all seeds.
+
+    Compiling often takes longer than running: a worker goes on with what it has compiled, and begins what no other
+    worker is at. Only when there is no such thing does it help another one.
+    """
+
+    def __init__(self, cells: Iterable[Cell]):
+        self._groups: dict[Cell, deque[Cell]] = {}
+        for cell in cells:
+            self._groups.setdefault(_compiled_alike(cell), deque()).append(cell)
+
+    def next(self, last: Cell | None, others: Iterable[_Handle]) -> Cell | None:
+        """The next cell for a worker that has just done the last one, while others are at theirs; None: no more."""
+        busy = {_compiled_alike(handle.cell) for handle in others}
+        own = () if last is None else (_compiled_alike(last),)
+        untouched = (group for group in self._groups if group not in busy)
+        for group in (*own, *untouched, *self._groups):
+            if group in self._groups:
+                cells = self._groups[group]
+                cell = cells.popleft()
+                if not cells:
+                    del self._groups[group]
+                return cell
+        return None
+
+
+def _compiled_alike(cell: Cell) -> Cell:
+    return replace(cell, seed=0)
 
 
 class _Handle:
