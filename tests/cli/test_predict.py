@@ -18,6 +18,7 @@ import scoreprior as sp
 from scoreprior import Task
 from scoreprior.cli._figures import predictions
 from scoreprior.cli._notes import open_prior
+from scoreprior.cli.predict import GRID
 
 NUMBERS = ["mean", "std", "q5", "q25", "q50", "q75", "q95"]
 
@@ -56,7 +57,7 @@ def test_a_grid_without_at_covers_the_range_of_training(prior, new, table):
     frame = frame_of(run("predict", prior, new, "--quiet"))
     hours = pd.read_csv(table)["hour"]
     assert frame["patient"].unique().tolist() == ["x", "y", "z"]
-    assert len(frame) == 3 * 50
+    assert len(frame) == 3 * GRID
     assert (frame["hour"].min(), frame["hour"].max()) == (hours.min(), hours.max())
     assert not frame["extrapolates"].any()
     assert frame.groupby("patient")["known_points"].first().tolist() == [2, 1, 0]
@@ -66,7 +67,7 @@ def test_a_grid_without_at_covers_the_range_of_training(prior, new, table):
 def test_without_a_table_the_prior_answers(prior):
     frame = frame_of(run("predict", prior))
     assert (frame["known_points"] == 0).all()
-    assert len(frame) == 50
+    assert len(frame) == GRID
 
 
 def test_one_task_needs_no_task_column(prior, new):

@@ -38,8 +38,8 @@ from scoreprior.predictive import Predictive
 from scoreprior.tables import TableError, read_table
 from scoreprior.tasks import Task, TaskSet
 
-GRID = 50
-"""Points of the grid that is predicted without --at."""
+GRID = 200
+"""Points of the grid that is predicted without --at: enough to see a daily cycle in a week of readings."""
 _BLOCK, _LONGEST = 65_536, 4096
 """Query points of all tasks together, and of one task, that are evaluated at once."""
 MOST_PREDICTIONS = 1_000_000
