@@ -71,8 +71,9 @@ class MARSPrior(Prior):
     def evaluate(self, state: Inferred, x: Float[Array, "q d"]) -> Mixture:
         """A mixture of the particles at x with the noise, smoothed, once for every width of the process's predictive.
 
-        A closed form has a mean that is free of a few particles' chance: they are centred there, and its marginals are
-        as many components again; or all there is, where the process has widths, since these were learned for them.
+        A closed form has a mean that is free of a few particles' chance: they are centred there, spread no wider than
+        it does, and its marginals are as many components again; or all there is, where the process has widths, since
+        these were learned for them.
         """
         locs, scales = fsvgd.predict(state.particles, x, self.hyper.noise_std, self._offset)
         centre, base = jnp.mean(locs, axis=0), self._tempered()
@@ -82,8 +83,9 @@ class MARSPrior(Prior):
             parts, widths = _smooth(locs, scales, self.smoothing)
         else:
             mean, variance = base.predict_marginals(state.base, x)
-            locs, centre = locs - centre + mean, mean
-            parts, widths = mean[None], jnp.sqrt(variance / self.hyper.temperature + self.hyper.noise_std**2)[None]
+            variance = variance / self.hyper.temperature
+            locs, centre = mean + _drawn_in(locs - centre, variance), mean
+            parts, widths = mean[None], jnp.sqrt(variance + self.hyper.noise_std**2)[None]
             if not self._is_exact:
                 smooth = _smooth(locs, scales, self.smoothing)
                 parts, widths = (
@@ -174,6 +176,15 @@ class Scaled(eqx.Module):
 
     def __call__(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
         return jax.lax.stop_gradient(self.size) * self.network(x)
+
+
+def _drawn_in(deviations: Float[Array, "L q"], variance: Float[Array, " q"]) -> Float[Array, "L q"]:
+    """Deviations of particles from their mean whose variance is at most that of the posterior they stand for.
+
+    Far from all points that were measured, networks in many dimensions differ more than the prior allows.
+    """
+    spread = jnp.mean(deviations**2, axis=0)
+    return deviations * jnp.sqrt(jnp.minimum(1.0, variance / jnp.maximum(spread, 1e-12)))
 
 
 def _smooth(
