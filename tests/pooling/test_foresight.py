@@ -52,7 +52,7 @@ def test_later_points_given_earlier_ones():
     seen = np.array([True, True, False, True, False, False])
     gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, ~seen)]).T
     with jax.enable_x64(True):
-        found, std, squares = _predict(*map(jnp.asarray, (mean, covariance, y, seen)))
+        found, std, squares = jax.jit(_predict)(mean, covariance, y, seen)
     np.testing.assert_allclose(np.asarray(found)[~seen], mean[~seen] + gain @ (y - mean)[seen], rtol=1e-6)
     variance = np.diag(covariance[np.ix_(~seen, ~seen)] - gain @ covariance[np.ix_(seen, ~seen)])
     np.testing.assert_allclose(np.asarray(std)[~seen], np.sqrt(variance), rtol=1e-6)
