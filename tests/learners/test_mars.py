@@ -86,19 +86,23 @@ def test_without_a_network_the_score_is_the_process_own():
     np.testing.assert_allclose(_values(score, f[None], x)[0], expected, rtol=1e-5)
 
 
+# With one kind of deviation: what is tested is inference, whatever the process, and more kinds take longer to compile.
+BASE = PoolingConfig(deviation=("smooth",), candidates=1, foresight=0, waves=0)
+GRID = np.linspace(-4.5, 4.5, 30)
+
+
 @pytest.fixture(scope="module")
 def anchor_only() -> tuple[sp.Environment, sp.Prior, sp.Prior]:
     env = sp.environment("sinusoid")
-    base = PoolingConfig(foresight=0, waves=0)
     inference = FSVGDConfig(steps=300, measurement_points=12, bandwidth=10.0)
-    prior = sp.MARS(base=base, network=None, inference=inference).fit(env.meta_train, 0)
+    prior = sp.MARS(base=BASE, network=None, inference=inference).fit(env.meta_train, 0)
     # The same process in both, so that only the inference differs.
     return env, prior, PooledGPPrior(prior.standardizer, prior.score.process)
 
 
 def test_inference_with_a_gaussian_score_finds_the_gaussian_posterior(anchor_only):
     env, prior, exact = anchor_only
-    tasks, x = list(env.meta_test.context.take(range(8))), np.linspace(-4.5, 4.5, 30)
+    tasks, x = list(env.meta_test.context.take(range(8))), GRID
     alone = replace(prior, closed_form=False)  # which changes predictives, not what is inferred
     # One by one, by the program that other tests compile too.
     ours = [sp.Posterior(alone, prior.condition(task.x, task.y, i).state).predict(x) for i, task in enumerate(tasks)]
@@ -112,7 +116,7 @@ def test_inference_with_a_gaussian_score_finds_the_gaussian_posterior(anchor_onl
 
 def test_the_closed_form_is_the_centre_and_half_of_the_predictive(anchor_only):
     env, prior, exact = anchor_only
-    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 30)
+    context, x = env.meta_test.context[0], GRID
     state = prior.condition(context.x, context.y, 0)
     ours, truth = state.predict(x), exact.condition(context.x, context.y, 0).predict(x)
     np.testing.assert_allclose(ours.mean, truth.mean, atol=1e-4)
@@ -130,7 +134,7 @@ def test_a_temperature_weighs_the_prior_in_the_closed_form_too(anchor_only):
     temperature = 2.0
     env, prior, exact = anchor_only
     prior = eqx.tree_at(lambda p: p.hyper.temperature, prior, jnp.float32(temperature))
-    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 9)
+    context, x = env.meta_test.context[0], GRID
     # A prior whose score weighs T times as much is a process with the kernel K / T.
     scaler, process = exact.standardizer, exact.process
     known, asked = (scaler.scale_x(np.reshape(each, (-1, 1))) for each in (context.x, x))
@@ -152,7 +156,7 @@ def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only):
     widths = Widths(jnp.array([-1.0, 1.0]), jnp.array([0.5, -0.5]), jnp.float32(0.8))
     wider = eqx.tree_at(lambda p: p.score.process.widths, prior, widths, is_leaf=lambda leaf: leaf is None)
     wider_exact = eqx.tree_at(lambda p: p.process.widths, exact, widths, is_leaf=lambda leaf: leaf is None)
-    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 30)
+    context, x = env.meta_test.context[0], GRID
     scaler, process = exact.standardizer, exact.process
     points = np.concatenate([scaler.scale_x(np.reshape(context.x, (-1, 1))), scaler.scale_x(x[:, None])])
     covariance, means = (np.asarray(each, np.float64) for each in kernel_and_mean(process, points.astype(np.float32)))
@@ -200,7 +204,7 @@ def test_where_the_closed_form_is_all_no_particle_is_moved(anchor_only, monkeypa
 @pytest.mark.slow
 def test_where_the_closed_form_is_all_functions_are_draws_of_it(anchor_only):
     env, prior, exact = anchor_only
-    contexts, x = env.meta_test.context.take(range(20)), np.linspace(-4.5, 4.5, 30)
+    contexts, x = env.meta_test.context.take(range(20)), GRID
     ours, truth = (each.condition_many(contexts, 0).predict([x] * 20) for each in (with_idle_widths(prior), exact))
     noise = float(exact.process.noise_std * exact.standardizer.y_std) ** 2 * np.mean(exact.process.tails**2)
     ratios = []
@@ -226,7 +230,7 @@ def test_a_temperature_is_no_surprise(anchor_only):
 
 def test_the_anchor_is_the_hierarchical_process_of_the_same_seed(anchor_only):
     env, prior, _ = anchor_only
-    same = PooledGP(PoolingConfig(foresight=0, waves=0)).fit(env.meta_train, 0).process
+    same = PooledGP(BASE).fit(env.meta_train, 0).process
     assert eqx.tree_equal(same, prior.process)
 
 
@@ -436,8 +440,8 @@ def test_the_trained_score_points_home_in_every_environment(name: str):
 def test_particles_are_joint_functions(anchor_only):
     env, prior, _ = anchor_only
     context = env.meta_test.context[0]
-    predictive = prior.condition(context.x, context.y, 0).predict(context.x)
-    assert predictive.functions.shape == (10, len(context))
+    predictive = prior.condition(context.x, context.y, 0).predict(GRID)
+    assert predictive.functions.shape == (10, len(GRID))
 
 
 def test_configurations_that_cannot_work_are_refused():

@@ -80,7 +80,8 @@ def test_the_widths_together_make_a_student_t(df: float):
 
 def test_without_foresight_the_predictive_is_gaussian():
     padded = tasks(4, 5, 0).padded()
-    process = learn_process(padded, PoolingConfig(centres=6, evaluations=3, foresight=0, waves=0), jax.random.key(0))
+    config = PoolingConfig(deviation=("linear",), mean="linear", centres=6, evaluations=3, foresight=0, waves=0)
+    process = learn_process(padded, config, jax.random.key(0))
     np.testing.assert_array_equal(process.tails, [1.0])
 
 
