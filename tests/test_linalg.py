@@ -87,8 +87,9 @@ def test_masked_log_prob_ignores_masked_points():
     mask = np.array([True, False, True, True, False])
     residual = np.where(mask, rng.normal(size=5), 0.0)
     with jax.enable_x64(True):
-        masked = mask_gram(jnp.asarray(gram), jnp.asarray(mask))
-        value = gaussian_log_prob(jnp.asarray(residual), masked, jnp.asarray(mask), 0.0)
+        value = jax.jit(lambda r, gram, mask: gaussian_log_prob(r, mask_gram(gram, mask), mask, 0.0))(
+            residual, gram, mask
+        )
     expected = multivariate_normal(cov=gram[np.ix_(mask, mask)]).logpdf(residual[mask])
     np.testing.assert_allclose(value, expected, rtol=1e-10)
 
@@ -123,13 +124,19 @@ def test_factors_and_solves_are_lapacks(m):
     rng = np.random.default_rng(m)
     root = rng.normal(size=(m, m + 3))
     gram, b = root @ root.T + np.eye(m), rng.normal(size=(m, 2))
+
+    @jax.jit
+    def ours(gram, b):
+        factor = cholesky(gram, 0.0)
+        return factor, solve_lower(factor, b[:, 0]), solve_upper(factor, b), solve_cholesky(factor, b)
+
     with jax.enable_x64(True):
-        factor = cholesky(jnp.asarray(gram), 0.0)
-        expected = np.linalg.cholesky(gram)
-        np.testing.assert_allclose(factor, expected, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(solve_lower(factor, b[:, 0]), np.linalg.solve(expected, b[:, 0]), rtol=1e-8)
-        np.testing.assert_allclose(solve_upper(factor, jnp.asarray(b)), np.linalg.solve(expected.T, b), rtol=1e-8)
-        np.testing.assert_allclose(solve_cholesky(factor, jnp.asarray(b)), np.linalg.solve(gram, b), rtol=1e-8)
+        factor, lower, upper, whole = ours(gram, b)
+    expected = np.linalg.cholesky(gram)
+    np.testing.assert_allclose(factor, expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(lower, np.linalg.solve(expected, b[:, 0]), rtol=1e-8)
+    np.testing.assert_allclose(upper, np.linalg.solve(expected.T, b), rtol=1e-8)
+    np.testing.assert_allclose(whole, np.linalg.solve(gram, b), rtol=1e-8)
 
 
 @pytest.mark.parametrize("m", [5, 100])

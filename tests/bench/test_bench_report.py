@@ -22,7 +22,7 @@ from scoreprior.bench.line_file import read_lines
 from scoreprior.bench.plan import Plan
 from scoreprior.bench.report import write_report
 from scoreprior.bench.report.bookkeeping import tuning_table
-from scoreprior.bench.report.findings import Standing, standings
+from scoreprior.bench.report.findings import Standing, findings, standings
 from scoreprior.bench.report.ranking import bold
 from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.splits import split_table
@@ -52,6 +52,28 @@ def out(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tables(out) -> dict[str, Table]:
     return {table.name: table for table in all_tables(Results.load(out))}
+
+
+PAGE = "before\n\n<!-- tables -->\nstale text\n<!-- /tables -->\n\nafter\n"
+
+
+@pytest.fixture(scope="module")
+def written(out, tmp_path_factory) -> tuple[Path, list[str]]:
+    """Where the report of `out` was written, with the tables also in page.md, and what was found."""
+    place = shutil.copytree(out, tmp_path_factory.mktemp("report") / "out")
+    (place / "page.md").write_text(PAGE)
+    return place, write_report(place, into=place / "page.md")[1]
+
+
+@pytest.fixture(scope="module")
+def written_with_protocol(out, tmp_path_factory) -> Path:
+    place = shutil.copytree(out, tmp_path_factory.mktemp("report") / "out")
+    write_report(place, paper_protocol=True)
+    return place
+
+
+def found(out: Path) -> list[str]:
+    return findings(Results.load(out))
 
 
 def value(table: Table, method: str, column: str):
@@ -120,8 +142,8 @@ def test_the_floor_stands_below_the_calibration_errors(tables):
     assert value(tables["table2"], "floor: perfect calibration", "argus-sim").text == "not run"
 
 
-def test_the_first_paragraph_says_where_mars_is_not_first(out, tmp_path):
-    _, (first, reached, ablations) = write_report(shutil.copytree(out, tmp_path / "a"))
+def test_the_first_paragraph_says_where_mars_is_not_first(written):
+    place, (first, reached, ablations) = written
     assert first.startswith("MARS (the better of mars-gp and mars-bnn) is first among the learned methods in ")
     assert "significantly worse than the best, in RMSE on berkeley (hierarchical-gp: " in first
     assert "RMSE on sinusoid (hierarchical-gp: " in first
@@ -129,7 +151,7 @@ def test_the_first_paragraph_says_where_mars_is_not_first(out, tmp_path):
     assert "It has not been run on physionet-gcs" in first
     assert "mars-gp-paper on berkeley: not reached" in reached  # 0.2 against the paper's 0.116 +- 0.024
     assert "mars-ssge: worse on 1 of 1, significantly on 1" in ablations
-    page = (tmp_path / "a" / "report.html").read_text()
+    page = (place / "report.html").read_text()
     assert page.index(first.split(",")[0]) < page.index("<p>")
 
 
@@ -156,12 +178,12 @@ def test_ablations_are_compared_by_the_seeds_that_both_have(tmp_path):
     change(part, 1, lambda _: None)
     better = first["summary"]["nll"] - 1
     change(whole, 1, lambda record: record | {"summary": record["summary"] | {"nll": better}})
-    assert "mars-ssge: worse on 0 of 1, significantly on 0" in write_report(tmp_path)[1][2]
+    assert "mars-ssge: worse on 0 of 1, significantly on 0" in found(tmp_path)[2]
 
 
 def test_the_first_paragraph_follows_the_records(tmp_path):
     make(tmp_path, {"last-value": 0.2, "hierarchical-gp": 0.5, "mars-gp": 0.3})
-    _, (first, *_) = write_report(tmp_path)
+    first = found(tmp_path)[0]
     assert re.search(
         r"is first among the learned methods in [4-6] of 6 comparisons.*level with the first in 0\.", first
     )
@@ -171,7 +193,7 @@ def test_the_first_paragraph_follows_the_records(tmp_path):
 
 def test_nothing_is_said_of_mars_before_it_was_run(tmp_path):
     make(tmp_path, {"last-value": 0.2})
-    _, (first, *_) = write_report(tmp_path)
+    first = found(tmp_path)[0]
     assert first.startswith("MARS has not been run beside other methods yet")
 
 
@@ -225,7 +247,7 @@ def test_fewer_seeds_and_failed_ones_are_said_and_do_not_compete(tmp_path):
 def test_one_seed_of_mars_beside_several_of_others_is_not_compared(tmp_path):
     make(tmp_path, {"np": 0.2, "mars-gp": 0.4})
     change(records_path(tmp_path, "berkeley", "mars-gp"), 1, lambda _: None)
-    first = write_report(tmp_path)[1][0]
+    first = found(tmp_path)[0]
     assert "RMSE on sinusoid (np: " in first
     assert "on berkeley (" not in first
     assert "It has too few seeds to be compared on berkeley." in first
@@ -313,42 +335,42 @@ def test_the_quick_budget_is_reported_apart(tmp_path):
     assert full.figure("rmse").mean > 0.4 > 0.2 > quick.figure("rmse").mean
 
 
-def test_the_same_records_give_the_same_bytes(out, tmp_path):
-    pages = []
-    for seed in (1, 2):
-        copy = shutil.copytree(out, tmp_path / str(seed))
-        if seed == 2:  # two campaigns may fill the files in different orders, or have begun with older code
-            for path in (copy / "records" / "sinusoid").iterdir():
-                path.write_text("".join(path.read_text().splitlines(keepends=True)[::-1]))
-            to_older_layout(copy, "berkeley")
-        style = tmp_path / f"{seed}.rc"
-        style.write_text(f"lines.linewidth: {seed}\naxes.grid: {seed == 1}\n")  # readers have tastes of their own
-        code = f"from pathlib import Path; import scoreprior.bench.report as r; r.write_report(Path({str(copy)!r}))"
-        subprocess.run(
-            [sys.executable, "-c", code],
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": str(seed), "TZ": f"UTC{seed}", "MATPLOTLIBRC": str(style)},
-        )
-        pages.append({name: (copy / f"report.{name}").read_bytes() for name in ("md", "tex", "html")})
-    assert pages[0] == pages[1]
-    assert b"<svg" in pages[0]["html"]
+def test_the_same_records_give_the_same_bytes(out, written, tmp_path):
+    """Here, and in a process with other hashes, another time zone and a reader's own style, from reordered records."""
+    copy = shutil.copytree(out, tmp_path / "copy")
+    # Two campaigns may fill the files in different orders, or have begun with older code.
+    for path in (copy / "records" / "sinusoid").iterdir():
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[::-1]))
+    to_older_layout(copy, "berkeley")
+    style = tmp_path / "style.rc"
+    style.write_text("lines.linewidth: 3\naxes.grid: True\n")
+    code = f"from pathlib import Path; import scoreprior.bench.report as r; r.write_report(Path({str(copy)!r}))"
+    hashes = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    environ = {**os.environ, "PYTHONHASHSEED": hashes, "TZ": "UTC5", "MATPLOTLIBRC": str(style)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environ)
+    for name in ("report.md", "report.tex", "report.html"):
+        assert (copy / name).read_bytes() == (written[0] / name).read_bytes()
+    assert b"<svg" in (copy / "report.html").read_bytes()
 
 
-def test_tables_go_between_the_markers_of_a_page(out, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("before\n\n<!-- tables -->\nstale text\n<!-- /tables -->\n\nafter\n")
-    copy = shutil.copytree(out, tmp_path / "out")
-    write_report(copy, into=page)
+def test_tables_go_between_the_markers_of_a_page(written):
+    page = written[0] / "page.md"
     once = page.read_text()
     assert once.startswith("before\n\n<!-- tables -->\n\nMARS")
     assert once.endswith("<!-- /tables -->\n\nafter\n")
     assert "stale text" not in once
     assert "### Table 10" in once
-    write_report(copy, into=page)
+    write_report(written[0], into=page)
     assert page.read_text() == once
+
+
+def test_a_page_without_markers_is_refused_and_stays(tmp_path):
+    make(tmp_path, {"last-value": 0.2}, environments=("sinusoid",))
+    page = tmp_path / "page.md"
     page.write_text("no markers\n")
     with pytest.raises(ValueError, match="needs the lines <!-- tables -->"):
-        write_report(copy, into=page)
+        write_report(tmp_path, into=page)
+    assert page.read_text() == "no markers\n"
 
 
 def test_the_published_tables_are_those_of_the_published_records(tmp_path):
@@ -360,9 +382,8 @@ def test_the_published_tables_are_those_of_the_published_records(tmp_path):
     assert page.read_bytes() == published.read_bytes(), "run: scoreprior bench report --into docs/benchmark.md"
 
 
-def test_markdown_and_latex_are_well_formed(out, tmp_path):
-    copy = shutil.copytree(out, tmp_path / "out")
-    write_report(copy, paper_protocol=True)
+def test_markdown_and_latex_are_well_formed(written_with_protocol):
+    copy = written_with_protocol
     for block in re.findall(r"(?:^\|.*\n?)+", (copy / "report.md").read_text(), re.MULTILINE):
         lines = block.strip().splitlines()
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
@@ -392,10 +413,8 @@ class _Balance(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_well_formed_and_asks_nobody(out, tmp_path):
-    copy = shutil.copytree(out, tmp_path / "out")
-    write_report(copy)
-    text = (copy / "report.html").read_text()
+def test_the_page_is_well_formed_and_asks_nobody(written):
+    text = (written[0] / "report.html").read_text()
     balance = _Balance()
     balance.feed(text)
     assert balance.open == []
@@ -429,20 +448,17 @@ def look(page: Path, profile: Path, width: int = 1366) -> tuple[str, list[str]]:
 
 
 @pytest.mark.skipif(browser() is None, reason="no Chromium to look with: apt-get install chromium")
-def test_a_browser_draws_the_page_without_complaint_on_a_laptop_screen(out, tmp_path):
-    import json
-
-    copy = shutil.copytree(out, tmp_path / "out")
-    write_report(copy, paper_protocol=True)
+def test_a_browser_draws_the_page_without_complaint_on_a_laptop_screen(written_with_protocol, tmp_path):
+    text = (written_with_protocol / "report.html").read_text()
     page = tmp_path / "page.html"
-    page.write_text((copy / "report.html").read_text().replace("</body>", _QUESTION + "</body>"))
+    page.write_text(text.replace("</body>", _QUESTION + "</body>"))
     elements, complaints = look(page, tmp_path / "profile")
     assert complaints == []
     seen = json.loads(re.search(r"<title>(.*?)</title>", elements)[1])
     assert seen["width"] == 1366
     assert seen["wide"] <= 0
     assert seen["drawn"] == 2
-    assert seen["rows"] == (copy / "report.html").read_text().count("<tr")
+    assert seen["rows"] == text.count("<tr")
     # The same eyes see an overflow and an error where there is one.
     page.write_text(f'<div style="width: 3000px">x</div><svg></svg>{_QUESTION}<script>console.error("no")</script>')
     elements, complaints = look(page, tmp_path / "profile")

@@ -36,9 +36,20 @@ def process() -> GaussianProcess:
     return GaussianProcess(mean, Matern(jnp.float32(1.0), jnp.array([1.0]), 2.5), jnp.float32(0.1))
 
 
+@eqx.filter_jit
+def _network(key: jax.Array) -> ScoreNetwork:
+    return ScoreNetwork(1, NetworkConfig(embedding=16, heads=2, key_size=8), key)
+
+
+@eqx.filter_jit
+def _values(score: AnchoredScore, f: jax.Array, x: jax.Array) -> jax.Array:
+    """The score of each row of f (n, k)."""
+    return jax.vmap(lambda one: score(one, x))(f)
+
+
 def anchored(seed: int, size: float) -> AnchoredScore:
     """A score with an untrained network, its output scaled up as a badly fitted one's would be."""
-    network = ScoreNetwork(1, NetworkConfig(embedding=16, heads=2, key_size=8), jax.random.key(seed))
+    network = _network(jax.random.key(seed))
     network = eqx.tree_at(lambda n: n.final.weight, network, size * network.final.weight)
     return AnchoredScore(network, process(), jnp.float32(0.1), jnp.float32(4.0))
 
@@ -48,46 +59,50 @@ def test_the_score_points_home_from_up_to_100_standard_deviations(seed: int):
     rng = np.random.default_rng(seed)
     score = anchored(seed, 1.0)
     x = jnp.asarray(rng.uniform(-2, 2, (12, 1)), jnp.float32)
-    home = score.process.mean(x)
-    direction = jnp.asarray(rng.normal(size=(50, 12)), jnp.float32)
-    direction = direction / jnp.sqrt(jnp.mean(direction**2, axis=1, keepdims=True))
+    home = np.asarray(score.process.mean(x))
+    direction = rng.normal(size=(50, 12)).astype(np.float32)
+    direction = direction / np.sqrt(np.mean(direction**2, axis=1, keepdims=True))
     for distance in (10.0, 30.0, 100.0):
-        values = jax.vmap(lambda f: score(f, x))(home + distance * direction)
-        assert (jnp.sum(values * direction, axis=1) < 0).all()
+        values = np.asarray(_values(score, home + np.float32(distance) * direction, x))
+        assert (np.sum(values * direction, axis=1) < 0).all()
 
 
 def test_what_the_network_adds_is_bounded():
     score = anchored(0, 100.0)
     bare = AnchoredScore(None, score.process, score.level, score.reach)
     x = jnp.linspace(-2, 2, 8)[:, None]
-    near, far = jnp.full(8, 1e3), jnp.full(8, 1e5)
-    added = np.asarray(score.network(score.process.mean(x) + 4.0, x))  # 4 is the reach
-    for f in (near, far):
+    added = eqx.filter_jit(lambda score: score.network(score.process.mean(x) + 4.0, x))(score)  # 4 is the reach
+    far = jnp.asarray([[1e3] * 8, [1e5] * 8], jnp.float32)
+    for whole, anchor in zip(*(np.asarray(_values(each, far, x)) for each in (score, bare))):
         # Round-off of the anchor at such distances is what limits the comparison.
-        scale = 1e-5 * float(jnp.abs(bare(f, x)).max())
-        np.testing.assert_allclose(score(f, x) - bare(f, x), added, atol=scale + 1e-3)
+        np.testing.assert_allclose(whole - anchor, added, atol=1e-5 * np.abs(anchor).max() + 1e-3)
 
 
 def test_without_a_network_the_score_is_the_process_own():
     score = AnchoredScore(None, process(), jnp.float32(0.2), jnp.float32(4.0))
     x = jnp.linspace(-2, 2, 5)[:, None]
     f = jnp.sin(x[:, 0])
-    np.testing.assert_allclose(score(f, x), score.process.score(f, x, jnp.float32(0.2)), rtol=1e-5)
+    expected = eqx.filter_jit(lambda process: process.score(f, x, jnp.float32(0.2)))(score.process)
+    np.testing.assert_allclose(_values(score, f[None], x)[0], expected, rtol=1e-5)
+
+
+# With one kind of deviation: what is tested is inference, whatever the process, and more kinds take longer to compile.
+BASE = PoolingConfig(deviation=("smooth",), candidates=1, foresight=0, waves=0)
+GRID = np.linspace(-4.5, 4.5, 30)
 
 
 @pytest.fixture(scope="module")
 def anchor_only() -> tuple[sp.Environment, sp.Prior, sp.Prior]:
     env = sp.environment("sinusoid")
-    base = PoolingConfig(foresight=0, waves=0)
     inference = FSVGDConfig(steps=300, measurement_points=12, bandwidth=10.0)
-    prior = sp.MARS(base=base, network=None, inference=inference).fit(env.meta_train, 0)
+    prior = sp.MARS(base=BASE, network=None, inference=inference).fit(env.meta_train, 0)
     # The same process in both, so that only the inference differs.
     return env, prior, PooledGPPrior(prior.standardizer, prior.score.process)
 
 
 def test_inference_with_a_gaussian_score_finds_the_gaussian_posterior(anchor_only):
     env, prior, exact = anchor_only
-    tasks, x = list(env.meta_test.context.take(range(8))), np.linspace(-4.5, 4.5, 30)
+    tasks, x = list(env.meta_test.context.take(range(8))), GRID
     alone = replace(prior, closed_form=False)  # which changes predictives, not what is inferred
     # One by one, by the program that other tests compile too.
     ours = [sp.Posterior(alone, prior.condition(task.x, task.y, i).state).predict(x) for i, task in enumerate(tasks)]
@@ -101,7 +116,7 @@ def test_inference_with_a_gaussian_score_finds_the_gaussian_posterior(anchor_onl
 
 def test_the_closed_form_is_the_centre_and_half_of_the_predictive(anchor_only):
     env, prior, exact = anchor_only
-    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 30)
+    context, x = env.meta_test.context[0], GRID
     state = prior.condition(context.x, context.y, 0)
     ours, truth = state.predict(x), exact.condition(context.x, context.y, 0).predict(x)
     np.testing.assert_allclose(ours.mean, truth.mean, atol=1e-4)
@@ -120,20 +135,27 @@ def test_particles_that_have_lost_their_way_do_not_widen_the_predictive(anchor_o
     np.testing.assert_allclose(wild.predict(x).std, truth.std, rtol=1e-3)
 
 
+@eqx.filter_jit
+def kernel_and_mean(process: GaussianProcess, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return process.kernel(x, x), process.mean(x)
+
+
 def test_a_temperature_weighs_the_prior_in_the_closed_form_too(anchor_only):
     temperature = 2.0
     env, prior, exact = anchor_only
     prior = eqx.tree_at(lambda p: p.hyper.temperature, prior, jnp.float32(temperature))
-    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 9)
+    context, x = env.meta_test.context[0], GRID
     # A prior whose score weighs T times as much is a process with the kernel K / T.
     scaler, process = exact.standardizer, exact.process
     known, asked = (scaler.scale_x(np.reshape(each, (-1, 1))) for each in (context.x, x))
-    kernel = lambda a, b: np.asarray(process.kernel(jnp.asarray(a), jnp.asarray(b)), np.float64) / temperature  # noqa: E731
-    gram = kernel(known, known) + float(process.noise_std) ** 2 * np.eye(len(known))
-    gain = np.linalg.solve(gram, kernel(known, asked)).T
-    residual = (context.y - scaler.y_mean) / scaler.y_std - np.asarray(process.mean(jnp.asarray(known)))
-    mean = np.asarray(process.mean(jnp.asarray(asked))) + gain @ residual
-    variance = np.diag(kernel(asked, asked) - gain @ kernel(known, asked)) + float(process.noise_std) ** 2
+    points = np.concatenate([known, asked])
+    covariance, means = (np.asarray(each, np.float64) for each in kernel_and_mean(process, points.astype(np.float32)))
+    covariance, seen, new = covariance / temperature, slice(len(known)), slice(len(known), None)
+    gram = covariance[seen, seen] + float(process.noise_std) ** 2 * np.eye(len(known))
+    gain = np.linalg.solve(gram, covariance[seen, new]).T
+    residual = (context.y - scaler.y_mean) / scaler.y_std - means[seen]
+    mean = means[new] + gain @ residual
+    variance = np.diag(covariance[new, new] - gain @ covariance[seen, new]) + float(process.noise_std) ** 2
     predictive = prior.condition(context.x, context.y, 0).predict(x)
     np.testing.assert_allclose(predictive.mean, scaler.unscale_y(mean), atol=2e-3 * scaler.y_std)
     np.testing.assert_allclose(predictive.scales[-1], np.sqrt(variance) * scaler.y_std, rtol=1e-2)
@@ -144,17 +166,16 @@ def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only):
     widths = Widths(jnp.array([-1.0, 1.0]), jnp.array([0.5, -0.5]), jnp.float32(0.8))
     wider = eqx.tree_at(lambda p: p.score.process.widths, prior, widths, is_leaf=lambda leaf: leaf is None)
     wider_exact = eqx.tree_at(lambda p: p.process.widths, exact, widths, is_leaf=lambda leaf: leaf is None)
-    context, x = env.meta_test.context[0], np.linspace(-4.5, 4.5, 30)
+    context, x = env.meta_test.context[0], GRID
     scaler, process = exact.standardizer, exact.process
-    known = jnp.asarray(scaler.scale_x(np.reshape(context.x, (-1, 1))), jnp.float32)
-    residual = (context.y - scaler.y_mean) / scaler.y_std - np.asarray(process.mean(known), np.float64)
-    gram = np.asarray(process.kernel(known, known)) + float(process.noise_std) ** 2 * np.eye(len(known))
-    log_surprise = np.log((10 + residual @ np.linalg.solve(gram, residual)) / (10 + len(known)))
-    asked = jnp.asarray(scaler.scale_x(x[:, None]), jnp.float32)
-    explained = np.asarray(process.kernel(asked, known)) @ np.linalg.solve(
-        gram, np.asarray(process.kernel(known, asked))
-    )
-    prior_variance = np.asarray(process.kernel.diagonal(asked)) + float(process.noise_std) ** 2
+    points = np.concatenate([scaler.scale_x(np.reshape(context.x, (-1, 1))), scaler.scale_x(x[:, None])])
+    covariance, means = (np.asarray(each, np.float64) for each in kernel_and_mean(process, points.astype(np.float32)))
+    seen, new = slice(len(context)), slice(len(context), None)
+    residual = (context.y - scaler.y_mean) / scaler.y_std - means[seen]
+    gram = covariance[seen, seen] + float(process.noise_std) ** 2 * np.eye(len(context))
+    log_surprise = np.log((10 + residual @ np.linalg.solve(gram, residual)) / (10 + len(context)))
+    explained = covariance[new, seen] @ np.linalg.solve(gram, covariance[seen, new])
+    prior_variance = np.diag(covariance[new, new]) + float(process.noise_std) ** 2
     share = np.sqrt(np.diag(explained) / prior_variance)
     # Widths change predictives, not what is inferred: one state serves all.
     inferred = prior.condition(context.x, context.y, 0).state
@@ -193,7 +214,7 @@ def test_where_the_closed_form_is_all_no_particle_is_moved(anchor_only, monkeypa
 @pytest.mark.slow
 def test_where_the_closed_form_is_all_functions_are_draws_of_it(anchor_only):
     env, prior, exact = anchor_only
-    contexts, x = env.meta_test.context.take(range(20)), np.linspace(-4.5, 4.5, 30)
+    contexts, x = env.meta_test.context.take(range(20)), GRID
     ours, truth = (each.condition_many(contexts, 0).predict([x] * 20) for each in (with_idle_widths(prior), exact))
     noise = float(exact.process.noise_std * exact.standardizer.y_std) ** 2 * np.mean(exact.process.tails**2)
     ratios = []
@@ -211,13 +232,15 @@ def test_a_temperature_is_no_surprise(anchor_only):
     context = prior.standardizer.apply(env.meta_test.context.take([0])).padded()
     context = jax.tree.map(lambda leaf: leaf[0], context)
     cold = eqx.tree_at(lambda p: p.hyper.temperature, prior, jnp.float32(0.3))
-    np.testing.assert_allclose(cold._condition(context).surprise, prior._condition(context).surprise, rtol=1e-6)
-    assert not np.allclose(cold._condition(context).weights, prior._condition(context).weights, rtol=0.01)
+    condition = eqx.filter_jit(lambda prior: prior._condition(context))
+    plain, colder = (condition(bare(each)) for each in (prior, cold))
+    np.testing.assert_allclose(colder.surprise, plain.surprise, rtol=1e-6)
+    assert not np.allclose(colder.weights, plain.weights, rtol=0.01)
 
 
 def test_the_anchor_is_the_hierarchical_process_of_the_same_seed(anchor_only):
     env, prior, _ = anchor_only
-    same = PooledGP(PoolingConfig(foresight=0, waves=0)).fit(env.meta_train, 0).process
+    same = PooledGP(BASE).fit(env.meta_train, 0).process
     assert eqx.tree_equal(same, prior.process)
 
 
@@ -237,8 +260,8 @@ def test_draws_from_the_prior_have_the_anchors_moments(anchor_only):
 
 def test_smoothing_keeps_mean_and_variance_and_fills_the_gaps():
     rng = np.random.default_rng(0)
-    locs, scales = jnp.asarray(rng.normal(size=(10, 4)), jnp.float32), jnp.full((10, 4), 0.2)
-    smooth_locs, smooth_scales = _smooth(locs, scales, jnp.float32(0.45))
+    locs, scales = rng.normal(size=(10, 4)).astype(np.float32), np.full((10, 4), 0.2, np.float32)
+    smooth_locs, smooth_scales = map(np.asarray, jax.jit(_smooth)(locs, scales, jnp.float32(0.45)))
     np.testing.assert_allclose(smooth_locs.mean(0), locs.mean(0), atol=1e-6)
     before, after = locs.var(0) + 0.04, smooth_locs.var(0) + (smooth_scales**2).mean(0)
     np.testing.assert_allclose(after, before, rtol=1e-5)
@@ -282,8 +305,8 @@ def test_annealing_goes_from_coarse_to_fine():
     np.testing.assert_allclose(levels[2:], 0.05, rtol=1e-5)
     x = jnp.linspace(-2, 2, 5)[:, None]
     f = jnp.sin(x[:, 0])
-    exact = score.process.score(f, x, jnp.float32(1.0))
-    np.testing.assert_allclose(score.annealed(jnp.float32(0.0))(f, x), exact, rtol=1e-4)
+    exact = eqx.filter_jit(lambda process: process.score(f, x, jnp.float32(1.0)))(score.process)
+    np.testing.assert_allclose(_values(score.annealed(jnp.float32(0.0)), f[None], x)[0], exact, rtol=1e-4)
 
 
 SMALL = {
@@ -427,8 +450,8 @@ def test_the_trained_score_points_home_in_every_environment(name: str):
 def test_particles_are_joint_functions(anchor_only):
     env, prior, _ = anchor_only
     context = env.meta_test.context[0]
-    predictive = prior.condition(context.x, context.y, 0).predict(context.x)
-    assert predictive.functions.shape == (10, len(context))
+    predictive = prior.condition(context.x, context.y, 0).predict(GRID)
+    assert predictive.functions.shape == (10, len(GRID))
 
 
 def test_configurations_that_cannot_work_are_refused():

@@ -52,7 +52,7 @@ def test_later_points_given_earlier_ones():
     seen = np.array([True, True, False, True, False, False])
     gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, ~seen)]).T
     with jax.enable_x64(True):
-        found, std, squares = _predict(*map(jnp.asarray, (mean, covariance, y, seen)))
+        found, std, squares = jax.jit(_predict)(mean, covariance, y, seen)
     np.testing.assert_allclose(np.asarray(found)[~seen], mean[~seen] + gain @ (y - mean)[seen], rtol=1e-6)
     variance = np.diag(covariance[np.ix_(~seen, ~seen)] - gain @ covariance[np.ix_(seen, ~seen)])
     np.testing.assert_allclose(np.asarray(std)[~seen], np.sqrt(variance), rtol=1e-6)
@@ -80,7 +80,8 @@ def test_the_widths_together_make_a_student_t(df: float):
 
 def test_without_foresight_the_predictive_is_gaussian():
     padded = tasks(4, 5, 0).padded()
-    process = learn_process(padded, PoolingConfig(centres=6, evaluations=3, foresight=0, waves=0), jax.random.key(0))
+    config = PoolingConfig(deviation=("linear",), mean="linear", centres=6, evaluations=3, foresight=0, waves=0)
+    process = learn_process(padded, config, jax.random.key(0))
     np.testing.assert_array_equal(process.tails, [1.0])
 
 

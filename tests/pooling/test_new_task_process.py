@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ import scoreprior as sp
 from scoreprior.pooling import PoolingConfig
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._model import MOST_STD, Pool, centre_count, find_centres, new_task_process, start
+from scoreprior.process import GaussianProcess
 
 
 def curved_tasks() -> sp.TaskSet:
@@ -20,6 +22,11 @@ def curved_tasks() -> sp.TaskSet:
     rng = np.random.default_rng(0)
     xs = [rng.normal(size=(60, 3)) for _ in range(8)]
     return sp.TaskSet.from_arrays(xs, [np.tanh(4 * x[:, 0]) + 0.1 * rng.normal() for x in xs])
+
+
+@eqx.filter_jit
+def mean_and_variance(process: GaussianProcess, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return process.mean(x), process.kernel.diagonal(x)
 
 
 def test_single_precision_adds_up_to_the_same_mean_and_variance():
@@ -32,14 +39,16 @@ def test_single_precision_adds_up_to_the_same_mean_and_variance():
             "mean_length": jnp.log(jnp.array([1.7, 13.0, 6.4])),
             "noise": jnp.log(0.01),
         }
-        exact = new_task_process(parameters, pool, config)
-        x = jnp.asarray(np.random.default_rng(1).normal(size=(50, 3)))
-        mean, variance = np.asarray(exact.mean(x)), np.asarray(exact.kernel.diagonal(x))
+        exact = eqx.filter_jit(new_task_process)(parameters, pool, config)
+        x = np.random.default_rng(1).normal(size=(50, 3))
+        mean, variance = map(np.asarray, mean_and_variance(exact, x))
+        assert mean.dtype == np.float64
     single = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), exact)
-    query = jnp.asarray(np.asarray(x), jnp.float32)
+    single_mean, single_variance = mean_and_variance(single, x.astype(np.float32))
+    assert single_mean.dtype == np.float32
     # Below the smallest noise that is ever learned (a hundredth), with a mean of size one.
-    np.testing.assert_allclose(single.mean(query), mean, atol=0.01)
-    np.testing.assert_allclose(single.kernel.diagonal(query), variance, rtol=0.01)
+    np.testing.assert_allclose(single_mean, mean, atol=0.01)
+    np.testing.assert_allclose(single_variance, variance, rtol=0.01)
 
 
 def test_a_climb_stays_below_the_largest_standard_deviations():

@@ -51,6 +51,11 @@ def _gaussian(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 @eqx.filter_jit
+def _at(score, points):
+    return score(points)
+
+
+@eqx.filter_jit
 def _errors(one, samples, points, scores):
     """RMSE relative to the true scores' size, of a fit to each of several sample sets."""
 
@@ -109,15 +114,26 @@ def test_kernels_are_what_their_radial_function_says(family, curl_free):
             return radial(x - y) * jnp.eye(3)
         return jax.hessian(radial)(x - y) / jax.hessian(radial)(jnp.zeros(3))[0, 0]
 
-    blocks = jax.jit(jax.vmap(jax.vmap(matrix, (None, 0)), (0, None)))(x, y)
-    divergence = jax.vmap(lambda y: -jnp.mean(jax.vmap(lambda x: jnp.einsum("aba", jax.jacfwd(matrix)(x, y)))(c), 0))
-    np.testing.assert_allclose(kernel.apply(x, y, c), np.einsum("ijab,jb->ia", blocks, c), rtol=1e-4, atol=1e-5)
-    gram = np.asarray(kernel.gram(x, y) @ kernel.flatten(c)).reshape(4, 3)
-    np.testing.assert_allclose(gram, np.einsum("ijab,jb->ia", blocks, c), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(kernel.zeta(x, c), jax.jit(divergence)(x), rtol=1e-4, atol=1e-5)
+    @jax.jit
+    def expected(x, y, c):
+        divergence = jax.vmap(
+            lambda y: -jnp.mean(jax.vmap(lambda x: jnp.einsum("aba", jax.jacfwd(matrix)(x, y)))(c), 0)
+        )
+        return jax.vmap(jax.vmap(matrix, (None, 0)), (0, None))(x, y), divergence(x)
+
+    @jax.jit
+    def ours(x, y, c):
+        product = kernel.gram(x, y) @ kernel.flatten(c)
+        return kernel.apply(x, y, c), product, kernel.zeta(x, c), kernel.gram(y, y), kernel.norm_bound(y)
+
+    blocks, divergence = expected(x, y, c)
+    applied, product, zeta, gram, bound = ours(x, y, c)
+    np.testing.assert_allclose(applied, np.einsum("ijab,jb->ia", blocks, c), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(product.reshape(4, 3), np.einsum("ijab,jb->ia", blocks, c), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(zeta, divergence, rtol=1e-4, atol=1e-5)
     # The bound that iterations divide by is above the largest eigenvalue, and not by much.
-    largest = np.linalg.eigvalsh(np.asarray(kernel.gram(y, y)))[-1] / 5
-    assert largest <= float(kernel.norm_bound(y)) * (1 + 1e-5) <= 3 * largest
+    largest = np.linalg.eigvalsh(np.asarray(gram))[-1] / 5
+    assert largest <= float(bound) * (1 + 1e-5) <= 3 * largest
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -125,9 +141,15 @@ def test_curl_free_estimates_have_no_curl(family):
     samples, points, _ = _gaussian(40, 3, 0)
     curls = {}
     for curl_free in (True, False):
-        fitted = KernelEstimator(Tikhonov(1e-2), family, curl_free).fit(jnp.asarray(samples))
-        jacobian = jax.jit(jax.vmap(jax.jacfwd(lambda p, s=fitted: s(p[None])[0])))(points[:20])
-        curls[curl_free] = float(jnp.abs(jacobian - jnp.swapaxes(jacobian, 1, 2)).max() / jnp.abs(jacobian).max())
+        one = KernelEstimator(Tikhonov(1e-2), family, curl_free)
+
+        @jax.jit
+        def jacobians(samples, points, one=one):
+            fitted = one.fit(samples)
+            return jax.vmap(jax.jacfwd(lambda p: fitted(p[None])[0]))(points)
+
+        jacobian = np.asarray(jacobians(samples, points[:20]))
+        curls[curl_free] = np.abs(jacobian - np.swapaxes(jacobian, 1, 2)).max() / np.abs(jacobian).max()
     assert curls[True] < 1e-4
     assert curls[False] > 1e-2
 
@@ -153,8 +175,7 @@ def test_every_regulariser_is_its_filter_of_the_spectrum():
     samples = _gaussian(30, 2, 0)[0]
     values, vectors, h = _spectrum(samples.astype(np.float64))
     lam = 1e-2 * (100 / 30) ** 0.5
-    fitted = KernelEstimator(Tikhonov(1e-2), "rbf", True).fit(jnp.asarray(samples))
-    bound = float(fitted.kernel.norm_bound(jnp.asarray(samples)))
+    bound = float(jax.jit(lambda s: KernelEstimator(Tikhonov(1e-2), "rbf", True).fit(s).kernel.norm_bound(s))(samples))
     steps, few = int(np.ceil(1 / lam)), int(np.ceil(lam**-0.5))
     relative, safe = values / bound, np.maximum(values, 1e-12)
     nu = 1.0
@@ -270,7 +291,8 @@ def test_sampled_score_is_a_score_of_the_process():
 def test_sampled_score_draws_anew_for_another_set_and_repeats_itself_for_the_same():
     score = SampledScore(_Lines(jnp.zeros(5)), jax.random.key(0), jnp.float32(0.0), ssge(), 2)
     x = jnp.asarray([[0.0], [0.5]])
-    first, again, other = score.sample(x), score.sample(x), score.sample(x.at[1, 0].add(1e-6))
+    sample = eqx.filter_jit(score.sample)
+    first, again, other = sample(x), sample(x), sample(x.at[1, 0].add(1e-6))
     assert first.shape == (10, 2)
     np.testing.assert_array_equal(first, again)
     assert float(jnp.abs(first - other).max()) > 0.1
@@ -346,7 +368,8 @@ def test_an_anchored_network_starts_at_its_gaussian_and_leaves_it(gaussian):
         network=NetworkConfig(embedding=4, heads=1, key_size=4, blocks=1, widening=1),
         training=TrainingConfig(steps=1, learning_rate=1e-9),
     )
-    expected = gaussian.fit(jnp.asarray(samples))(points)
-    np.testing.assert_allclose(start.fit(jnp.asarray(samples), x, 0)(points), expected, rtol=1e-3, atol=1e-3)
-    trained = replace(start, training=TrainingConfig(steps=50, learning_rate=1e-2)).fit(jnp.asarray(samples), x, 0)
-    assert float(jnp.abs(trained(points) - expected).max()) > 0.05
+    expected = jax.jit(lambda s, p: gaussian.fit(s)(p))(samples, points)
+    trained = replace(start, training=TrainingConfig(steps=50, learning_rate=1e-2))
+    first, last = (_at(one.fit(jnp.asarray(samples), x, 0), points) for one in (start, trained))
+    np.testing.assert_allclose(first, expected, rtol=1e-3, atol=1e-3)
+    assert float(jnp.abs(last - expected).max()) > 0.05
