@@ -16,7 +16,7 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
-from scoreprior._linalg import cholesky, mask_gram, solve_cholesky, solve_lower
+from scoreprior._linalg import cholesky, mask_gram, solve_lower, whitener
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, pieces
 from scoreprior.widths import surprise
@@ -106,17 +106,17 @@ def leave_one_out(
 ) -> tuple[Float[Array, "n m"], Float[Array, "n m m"]]:
     """Mean and covariance of each task's noisy values given all OTHER tasks: their evidence on w is taken out."""
     blocks, features, _ = pieces(parameters, pool, config)
-    factors = jax.vmap(lambda block: cholesky(block, 0.0))(blocks)
-    white = jax.vmap(solve_lower)(factors, jnp.concatenate([features, pool.tasks.y[..., None]], axis=-1))
+    whiteners = jax.vmap(lambda block: whitener(block, 0.0))(blocks)
+    white = whiteners @ jnp.concatenate([features, pool.tasks.y[..., None]], axis=-1)
     white, target = white[..., :-1], white[..., -1]
     precisions = jnp.einsum("nmr,nms->nrs", white, white)
     pulls = jnp.einsum("nmr,nm->nr", white, target)
     precision = jnp.eye(features.shape[-1], dtype=features.dtype) + jnp.sum(precisions, axis=0)
 
     def one(block: Array, feature: Array, own: Array, pull: Array) -> tuple[Array, Array]:
-        factor = cholesky(precision - own, 1e-10)
-        spread = solve_lower(factor, feature.T)
-        return feature @ solve_cholesky(factor, jnp.sum(pulls, axis=0) - pull), block + spread.T @ spread
+        root = whitener(precision - own, 1e-10)
+        spread = root @ feature.T
+        return spread.T @ (root @ (jnp.sum(pulls, axis=0) - pull)), block + spread.T @ spread
 
     return jax.vmap(one)(blocks, features, precisions, pulls)
 
@@ -128,14 +128,14 @@ def _predict(
     residual = jnp.where(seen, y - mean, 0.0)
     # With the jitter of `GaussianProcess.condition`, which counts where there is little noise.
     squares = jnp.sum(solve_lower(cholesky(mask_gram(covariance, seen)), residual) ** 2)
-    factor = cholesky(mask_gram(covariance, seen), 1e-10)
-    cross = jnp.where(seen[:, None], covariance, 0.0)
-    half = solve_lower(factor, jnp.concatenate([cross, residual[:, None]], axis=1))
-    variance = jnp.diagonal(covariance) - jnp.sum(half[:, :-1] ** 2, axis=0)
-    return mean + half[:, :-1].T @ half[:, -1], jnp.sqrt(jnp.maximum(variance, 1e-8)), squares
+    root = whitener(mask_gram(covariance, seen), 1e-10)
+    half = root @ jnp.where(seen[:, None], covariance, 0.0)
+    variance = jnp.einsum("mm->m", covariance) - jnp.sum(half**2, axis=0)
+    return mean + half.T @ (root @ residual), jnp.sqrt(jnp.maximum(variance, 1e-8)), squares
 
 
 def _student_t(mean: Array, scale: Array, y: Array, df: Array) -> Float[Array, " m"]:
     z = (y - mean) / scale
-    norm = gammaln(0.5 * (df + 1)) - gammaln(0.5 * df) - 0.5 * jnp.log(jnp.pi * df) - jnp.log(scale)
+    above, at = gammaln(0.5 * (df + jnp.array([1.0, 0.0])))
+    norm = above - at - 0.5 * jnp.log(jnp.pi * df) - jnp.log(scale)
     return norm - 0.5 * (df + 1) * jnp.log1p(z**2 / df)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.cluster.vq import kmeans2
 from scipy.stats import invgamma
 
-from scoreprior._linalg import cholesky, mask_gram, shared_evidence, solve_cholesky, solve_lower, solve_upper
+from scoreprior._linalg import mask_gram, shared_evidence, whitener
 from scoreprior.kernels import Basis, BasisMean, Kernel, Linear, Matern, Sum, Wave
 from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
@@ -187,15 +187,15 @@ def tail_widths(parameters: Parameters) -> Float[np.ndarray, " c"]:
 
 
 def pieces(parameters: Parameters, pool: Pool, config: PoolingConfig) -> tuple[Array, Array, Array]:
-    """Noisy Gram matrices of the deviations (n, m, m), features of g (n, m, c) and their root (c, c)."""
+    """Noisy Gram matrices of the deviations (n, m, m), features of g (n, m, c) and their whitener (c, c)."""
     tasks, centres = pool.tasks, pool.centres
     mean_kernel, own = _mean_kernel(parameters, config), deviation(parameters)
     white = noise(parameters, config) ** 2 * jnp.eye(tasks.x.shape[1])
     blocks = jax.vmap(lambda x, mask: mask_gram(own(x, x) + white, mask))(tasks.x, tasks.mask)
     # Phi(x) = k_g(x, centres) R^-T with R R^T = k_g(centres, centres), so that Phi Phi^T ~ k_g.
-    root = cholesky(mean_kernel(centres, centres), 1e-8)
+    root = whitener(mean_kernel(centres, centres), 1e-8)
     flat = tasks.x.reshape(-1, tasks.x.shape[-1])
-    features = solve_lower(root, mean_kernel(centres, flat)).T.reshape(*tasks.mask.shape, len(centres))
+    features = (root @ mean_kernel(centres, flat)).T.reshape(*tasks.mask.shape, len(centres))
     return blocks, jnp.where(tasks.mask[..., None], features, 0.0), root
 
 
@@ -206,14 +206,12 @@ def new_task_process(parameters: Parameters, pool: Pool, config: PoolingConfig) 
     evidence = shared_evidence(blocks, features, pool.tasks.y, pool.tasks.mask)
     mean_kernel = _mean_kernel(parameters, config)
     gram = mean_kernel(pool.centres, pool.centres)
-
-    def weights(w: Array) -> Array:
-        # Smaller weights, nearly the same function: single precision cannot add up large ones that cancel.
-        return solve_cholesky(cholesky(gram, 1e-6), gram @ solve_upper(root, w))
-
-    shared = Basis(mean_kernel, pool.centres, weights(evidence.spread))
+    # Smaller weights, nearly the same function: single precision cannot add up large ones that cancel.
+    firmer = whitener(gram, 1e-6)
+    weights = firmer.T @ (firmer @ (gram @ root.T))
+    shared = Basis(mean_kernel, pool.centres, weights @ evidence.spread)
     return GaussianProcess(
-        mean=BasisMean(mean_kernel, pool.centres, weights(evidence.mean)),
+        mean=BasisMean(mean_kernel, pool.centres, weights @ evidence.mean),
         kernel=Sum((*deviation(parameters).parts, shared)),
         noise_std=noise(parameters, config),
     )
