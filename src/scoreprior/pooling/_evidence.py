@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
+from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import shared_log_prob
 from scoreprior.pooling._model import (
     MOST_AXES,
@@ -110,4 +111,4 @@ def _loss(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Float[Ar
     return -shared_log_prob(blocks, features, pool.tasks.y, pool.tasks.mask) - log_hyper_prior(parameters)
 
 
-_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss))
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss), **BRIEFLY)

@@ -16,6 +16,7 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
+from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import cholesky, mask_gram, solve_lower, whitener
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, pieces
@@ -62,7 +63,7 @@ def _loss(
     return WEIGHT * jnp.sum(losses) + strain(parameters, start), told
 
 
-_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True))
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True), **BRIEFLY)
 
 
 def strain(parameters: Parameters, start: Parameters) -> Float[Array, ""]:

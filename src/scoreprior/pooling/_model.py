@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.cluster.vq import kmeans2
 from scipy.stats import invgamma
 
+from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import mask_gram, shared_evidence, whitener
 from scoreprior.kernels import Basis, BasisMean, Kernel, Linear, Matern, Sum, Wave
 from scoreprior.process import GaussianProcess
@@ -199,7 +200,7 @@ def pieces(parameters: Parameters, pool: Pool, config: PoolingConfig) -> tuple[A
     return blocks, jnp.where(tasks.mask[..., None], features, 0.0), root
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**BRIEFLY)
 def new_task_process(parameters: Parameters, pool: Pool, config: PoolingConfig) -> GaussianProcess:
     """The prior of a new task's function given all old ones."""
     blocks, features, root = pieces(parameters, pool, config)
