@@ -152,6 +152,18 @@ def test_new_numbers_do_not_compile_again() -> None:
     assert history[0].loss > 4  # the new data were used all the same
 
 
+def test_the_optimiser_is_compiled_for_one_vector_whatever_the_leaves() -> None:
+    def roots(shapes: list[tuple[int, ...]]) -> int:
+        model = [jnp.ones(shape) for shape in shapes]
+        problem, state = _training._start(
+            lambda model, key: (model[0].sum(), {}), model, TrainingConfig(), KEY, None, True
+        )
+        program = _training._run_chunk.lower(problem, state, jnp.int32(1)).lowered.as_text()
+        return program.count("stablehlo.sqrt")  # Adam's, and that of a norm
+
+    assert roots([(2,)]) == roots([(2,), (3,), (4, 5), ()])
+
+
 def test_early_stopping_returns_the_best_model() -> None:
     # The loss pulls the weights to 3; held out, 1 is best. Adam moves by about the rate at each step.
     def pull(model: Line, key: PRNGKeyArray) -> tuple[Array, dict[str, Array]]:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
+import numpy as np
 from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Bool, Float
 
@@ -44,7 +45,11 @@ def cholesky(gram: Float[Array, "m m"], jitter: float = JITTER) -> Float[Array, 
 
 def _regular(gram: Float[Array, "m m"], jitter: float) -> Float[Array, "m m"]:
     """gram + jitter * mean(diag) * I."""
-    return gram + jitter * jnp.mean(jnp.diagonal(gram)) * jnp.eye(len(gram), dtype=gram.dtype)
+    if jitter == 0:
+        return gram
+    # Not by `jnp.diagonal`, a gather whose gradient is a scatter: both are slow to compile.
+    eye = jnp.eye(len(gram), dtype=gram.dtype)
+    return gram + (jitter / len(gram) * jnp.sum(gram * eye)) * eye
 
 
 def solve_lower(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
@@ -70,6 +75,15 @@ def solve_upper(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[A
 def solve_cholesky(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
     """(L L^T)^-1 b."""
     return solve_upper(factor, solve_lower(factor, b))
+
+
+def whitener(gram: Float[Array, "m m"], jitter: float = JITTER) -> Float[Array, "m m"]:
+    """L^-1 of the factor L of gram + jitter * mean(diag) * I.
+
+    For double precision: solves become products of matrices, which are faster, and whose gradients need no further
+    loops over rows to compile and to run.
+    """
+    return _whiten(_regular(gram, jitter))
 
 
 def _one_by_one(kernel: Callable[..., Array]) -> Callable[..., Array]:
@@ -103,8 +117,38 @@ def _factor_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
     """dL = L Phi(L^-1 dA L^-T), Phi the lower triangle with half its diagonal."""
     factor = _factor(primals[0])
     tangent = 0.5 * (tangents[0] + tangents[0].T)
-    middle = jnp.tril(solve_lower(factor, solve_lower(factor, tangent).T))
-    return factor, factor @ (middle - 0.5 * jnp.diag(jnp.diagonal(middle)))
+    return factor, factor @ _lower(solve_lower(factor, solve_lower(factor, tangent).T))
+
+
+def _lower(middle: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    return middle * jnp.asarray(np.tri(len(middle)) - 0.5 * np.eye(len(middle)), middle.dtype)
+
+
+@jax.custom_jvp
+@_one_by_one
+def _whiten(gram: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """L^-1: its row j is known as soon as column j of L is, so one loop serves for both."""
+    eye = jnp.eye(len(gram), dtype=gram.dtype)
+    if len(gram) > _LARGEST:
+        return jsl.solve_triangular(jnp.linalg.cholesky(gram), eye, lower=True)
+    rows = jnp.arange(len(gram))
+
+    def step(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        factor, inverse = carry
+        left = gram[:, j] - factor @ factor[j]
+        pivot = jnp.sqrt(left[j])
+        factor = factor.at[:, j].set(jnp.where(rows >= j, left / pivot, 0.0))
+        return factor, inverse.at[j].set((eye[j] - factor[j] @ inverse) / pivot)
+
+    return jax.lax.fori_loop(0, len(gram), step, (jnp.zeros_like(gram), jnp.zeros_like(gram)))[1]
+
+
+@_whiten.defjvp
+def _whiten_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """dL^-1 = -Phi(L^-1 dA L^-T) L^-1."""
+    inverse = _whiten(primals[0])
+    tangent = 0.5 * (tangents[0] + tangents[0].T)
+    return inverse, -_lower(inverse @ tangent @ inverse.T) @ inverse
 
 
 @_one_by_one
@@ -173,15 +217,7 @@ def shared_evidence(
 ) -> SharedEvidence:
     """Evidence of tasks that share w; `blocks` are masked Gram matrices, `features` and `y` are 0 where masked."""
     parts = _shared_parts(blocks, features, y)
-    mean, factor = parts.mean, parts.precision_factor
-    log_prob = (
-        -0.5 * jnp.sum(y * parts.weights)
-        - jnp.sum(jnp.where(mask, parts.log_diagonal, 0.0))
-        - jnp.sum(jnp.log(jnp.diagonal(factor)))
-        - 0.5 * jnp.sum(mask) * jnp.log(2 * jnp.pi)
-    )
-    spread = solve_upper(factor, jnp.eye(len(factor), dtype=factor.dtype))
-    return SharedEvidence(log_prob, mean, spread)
+    return SharedEvidence(_shared_log_prob(parts, y, mask), parts.mean, parts.whitener.T)
 
 
 @jax.custom_vjp
@@ -195,17 +231,17 @@ def shared_log_prob(
 
     With C = blockdiag(blocks) + features features^T and b = C^-1 y the gradient in C is (b b^T - C^-1) / 2.
     """
-    return shared_evidence(blocks, features, y, mask).log_prob
+    return _shared_log_prob(_shared_parts(blocks, features, y), y, mask)
 
 
-def _shared_forward(blocks: Array, features: Array, y: Array, mask: Array) -> tuple[Array, tuple[Array, ...]]:
-    return shared_log_prob(blocks, features, y, mask), (blocks, features, y, mask)
-
-
-def _shared_backward(saved: tuple[Array, ...], cotangent: Array) -> tuple[Array | None, ...]:
-    blocks, features, y, mask = saved
+def _shared_forward(blocks: Array, features: Array, y: Array, mask: Array) -> tuple[Array, tuple[Any, ...]]:
     parts = _shared_parts(blocks, features, y)
-    solved = jax.vmap(lambda w: solve_cholesky(parts.precision_factor, w.T).T)(parts.white)
+    return _shared_log_prob(parts, y, mask), (parts, features, mask)
+
+
+def _shared_backward(saved: tuple[Any, ...], cotangent: Array) -> tuple[Array | None, ...]:
+    parts, features, mask = saved
+    solved = parts.white @ (parts.whitener.T @ parts.whitener)
     inverse = parts.inverse - parts.white @ jnp.swapaxes(solved, -1, -2)
     outer = parts.weights[:, :, None] * parts.weights[:, None, :]
     to_blocks = 0.5 * (outer - inverse)
@@ -226,18 +262,26 @@ class _SharedParts(NamedTuple):
     inverse: Float[Array, "n m m"]  # of every block
     log_diagonal: Float[Array, "n m"]  # of every block's factor
     white: Float[Array, "n m r"]  # block^-1 features
-    precision_factor: Float[Array, "r r"]  # of I + sum_i features_i^T block_i^-1 features_i
+    whitener: Float[Array, "r r"]  # of I + sum_i features_i^T block_i^-1 features_i
     mean: Float[Array, " r"]
     weights: Float[Array, "n m"]  # C^-1 y
 
 
 def _shared_parts(blocks: Array, features: Array, y: Array) -> _SharedParts:
-    factors = jax.vmap(lambda block: cholesky(block, 0.0))(blocks)
-    eye = jnp.eye(blocks.shape[-1], dtype=blocks.dtype)
-    inverse = jax.vmap(lambda factor: solve_cholesky(factor, eye))(factors)
+    whiteners = jax.vmap(lambda block: whitener(block, 0.0))(blocks)
+    inverse = jnp.swapaxes(whiteners, -1, -2) @ whiteners
     white = inverse @ features
     precision = jnp.einsum("nmr,nms->rs", features, white) + jnp.eye(features.shape[-1], dtype=features.dtype)
-    factor = cholesky(precision, 1e-12)
-    mean = solve_cholesky(factor, jnp.einsum("nmr,nm->r", white, y))
+    root = whitener(precision, 1e-12)
+    mean = root.T @ (root @ jnp.einsum("nmr,nm->r", white, y))
     weights = jnp.einsum("nml,nl->nm", inverse, y) - white @ mean
-    return _SharedParts(inverse, jnp.log(jnp.diagonal(factors, axis1=-2, axis2=-1)), white, factor, mean, weights)
+    return _SharedParts(inverse, -jnp.log(jnp.einsum("nmm->nm", whiteners)), white, root, mean, weights)
+
+
+def _shared_log_prob(parts: _SharedParts, y: Array, mask: Array) -> Float[Array, ""]:
+    return (
+        -0.5 * jnp.sum(y * parts.weights)
+        - jnp.sum(jnp.where(mask, parts.log_diagonal, 0.0))
+        + jnp.sum(jnp.log(jnp.diagonal(parts.whitener)))
+        - 0.5 * jnp.sum(mask) * jnp.log(2 * jnp.pi)
+    )

@@ -17,10 +17,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior import _checkpoint
 from scoreprior._checkpoint import Record, Run
+from scoreprior._compilation import BRIEFLY
 from scoreprior._progress import track
 from scoreprior._types import KeyLike, as_key
 
@@ -170,7 +172,7 @@ def _start(
         jnp.asarray(config.schedule == "cosine"),
     )
     problem = Problem(loss, project, static, mask, rates, key)
-    return problem, State(arrays, _optimiser(rates, 0).init(parameters), jnp.int32(0), jnp.float32(1.0))
+    return problem, State(arrays, _moments(rates, parameters), jnp.int32(0), jnp.float32(1.0))
 
 
 def _advance(problem: Problem, run: Run, config: TrainingConfig, validate: Callable | None) -> Run:
@@ -208,8 +210,8 @@ def _run_chunk(problem: Problem, state: State, stop: Int[Array, ""]) -> tuple[St
     _, aux = jax.eval_shape(lambda: problem.loss(eqx.combine(state.arrays, problem.static), problem.key))
     zeros = {name: jnp.float32(0) for name in (*aux, "loss")}
     state, totals, bad = jax.lax.while_loop(more, one, (state, zeros, jnp.asarray(False)))
-    finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(state.arrays, eqx.is_inexact_array))]
-    return state, totals, bad, jnp.stack(finite).all()
+    finite = jnp.isfinite(ravel_pytree(eqx.filter(state.arrays, eqx.is_inexact_array))[0]).all()
+    return state, totals, bad, finite
 
 
 def _step(problem: Problem, state: State) -> tuple[State, dict[str, Array], Bool[Array, ""]]:
@@ -219,20 +221,28 @@ def _step(problem: Problem, state: State) -> tuple[State, dict[str, Array], Bool
     (loss, aux), gradient = jax.value_and_grad(
         lambda candidates: problem.loss(eqx.combine(candidates, rest), key), has_aux=True
     )(parameters)
-    optimiser = _optimiser(problem.rates, state.step)
-    updates, optimiser_state = optimiser.update(gradient, state.optimiser, parameters)
-    model = eqx.combine(eqx.apply_updates(parameters, updates), rest)
+    # One long vector for the optimiser: on every leaf alone its few operations are programs of their own to compile.
+    flat, restore = ravel_pytree(parameters)
+    gradient = ravel_pytree(gradient)[0]
+    updates, optimiser_state = _optimiser(problem.rates, state.step).update(gradient, state.optimiser, flat)
+    model = eqx.combine(restore(optax.apply_updates(flat, updates)), rest)
     if problem.project is not None:
         model = problem.project(model)
     arrays = eqx.filter(model, _where(eqx.is_array, state.arrays))
     size = jnp.abs(loss).astype(jnp.float32)
     first = state.step == 0
     exploded = ~first & (size > _EXPLOSION * state.scale)
-    bad = exploded | ~jnp.isfinite(size) | ~jnp.isfinite(optax.tree.norm(gradient))
+    bad = exploded | ~jnp.isfinite(size) | ~jnp.isfinite(jnp.linalg.norm(gradient))
     # No less than 1, the size of a loss in standardised units: a first loss of zero is no yardstick.
     scale = jnp.maximum(1.0, jnp.where(first, size, _MEMORY * state.scale + (1 - _MEMORY) * size))
     values = {name: jnp.mean(value, dtype=jnp.float32) for name, value in {**aux, "loss": loss}.items()}
     return State(arrays, optimiser_state, state.step + 1, scale), values, bad
+
+
+@eqx.filter_jit
+def _moments(rates: Rates, parameters: PyTree) -> PyTree:
+    """The optimiser's state before the first step."""
+    return _optimiser(rates, 0).init(ravel_pytree(parameters)[0])
 
 
 def _optimiser(rates: Rates, step: Int[Array, ""] | int) -> optax.GradientTransformation:
@@ -250,7 +260,7 @@ def _where(holds: Callable[[Any], bool], tree: PyTree) -> PyTree[bool]:
     return jax.tree.map(holds, tree, is_leaf=lambda leaf: leaf is None)
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**BRIEFLY)
 def evaluate(validate: Callable[[Model], Float[Array, "*n"]], model: Model) -> Float[Array, "*n"]:
     """The held-out losses of a model, by the program that `train` compiled for the same `validate`."""
     return validate(model)

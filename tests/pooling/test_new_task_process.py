@@ -39,7 +39,7 @@ def test_single_precision_adds_up_to_the_same_mean_and_variance():
             "mean_length": jnp.log(jnp.array([1.7, 13.0, 6.4])),
             "noise": jnp.log(0.01),
         }
-        exact = eqx.filter_jit(new_task_process)(parameters, pool, config)
+        exact = new_task_process(parameters, pool, config)
         x = np.random.default_rng(1).normal(size=(50, 3))
         mean, variance = map(np.asarray, mean_and_variance(exact, x))
         assert mean.dtype == np.float64
@@ -61,6 +61,27 @@ def test_a_climb_stays_below_the_largest_standard_deviations():
         found, _ = climb(rewards_size, parameters, 50)
     assert float(found["mean_std"]) == float(found["mean_linear"]) == MOST_STD["mean_std"]
     assert float(found["noise"]) > MOST_STD["mean_std"]
+
+
+def test_a_climb_compiles_nothing_but_its_objective():
+    happened: list[str] = []
+
+    def note(name: str, *_: Any, **__: Any) -> None:
+        happened.append(name)
+
+    jax.clear_caches()  # or what other tests compiled would hide it
+    with jax.enable_x64(True):
+        parameters = {name: np.asarray(value) for name, value in start(jax.random.key(0), 2, PoolingConfig()).items()}
+        bowl = jax.jit(jax.value_and_grad(lambda p: sum(jnp.sum((value - 0.1) ** 2) for value in p.values())))
+        bowl(parameters)
+        jax.monitoring.register_event_duration_secs_listener(note)
+        try:
+            found, _ = climb(bowl, parameters, 50, frozen=("noise",))
+        finally:
+            jax.monitoring.unregister_event_duration_listener(note)
+    assert not [name for name in happened if "compile" in name]
+    np.testing.assert_allclose(found["mean_length"], 0.1, atol=1e-4)
+    assert float(found["noise"]) == float(parameters["noise"])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._compilation import BRIEFLY
 from scoreprior._types import KeyLike, as_key
 from scoreprior.interpolators._base import FittedInterpolator, folds, task_keys
 from scoreprior.kernels import Matern, ZeroMean
@@ -105,6 +106,6 @@ def cross_validate(
     return jax.lax.map(score, lengthscales)
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**BRIEFLY)
 def _condition(process: GaussianProcess, tasks: PaddedTasks) -> Conditioned:
     return jax.vmap(process.condition)(*tasks)

@@ -19,13 +19,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior._arrays import TaskError, check_query
+from scoreprior._compilation import LIGHTLY
 from scoreprior._types import KeyLike, as_key
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
 
 _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
-# JAX's default of 3 compiles 1.4 times as long, and runs an eighth faster at best: `benchmarks/compilation.py`.
-_COMPILE_BRIEFLY: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 1}}
 
 
 class Mixture(NamedTuple):
@@ -197,7 +196,7 @@ def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: 
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:n], *states)
 
 
-@eqx.filter_jit(**_COMPILE_BRIEFLY)
+@eqx.filter_jit(**LIGHTLY)
 def infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
     return jax.vmap(prior.infer)(batch, keys)
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from scoreprior._compilation import BRIEFLY
 from scoreprior._training import TrainingConfig, train
 from scoreprior._types import as_generator
 from scoreprior.tasks import PaddedTasks
@@ -109,7 +110,6 @@ class HeldOut(eqx.Module):
     def __call__(self, model: Any) -> Float[Array, ""]:
         return jnp.min(self.curve(model))
 
-    @eqx.filter_jit
     def curve(self, model: Any) -> Float[Array, " g"]:
         """The losses (g,) that the method wants compared, for instance after different numbers of inner steps."""
         curves = jax.vmap(lambda context, target, key: self.one(model, context, target, key))(*self.episodes, self.keys)
@@ -160,7 +160,12 @@ def meta_train(
         progress=progress,
         description="Meta-training",
     )
-    return final, judge.curve(model)
+    return final, _curve(judge, model)
+
+
+@eqx.filter_jit(**BRIEFLY)
+def _curve(judge: HeldOut, model: Any) -> Float[Array, " g"]:
+    return judge.curve(model)
 
 
 def check_episodes(context: tuple[float, float], forward: float, tasks_per_step: int | None, held_out: float) -> None:

@@ -265,23 +265,26 @@ class MARS:
             description="Learning the prior",
             **files,  # type: ignore[arg-type]
         )
-        final = spectral.finalise(network)
-        richer = eqx.tree_at(lambda p: p.score.network, prior, final, is_leaf=lambda n: n is None)
+
+        def richer() -> MARSPrior:
+            final = spectral.finalise(network)
+            return eqx.tree_at(lambda p: p.score.network, prior, final, is_leaf=lambda n: n is None)
+
         metrics = {"training_loss": history[-1].loss}
         if validate is None:
-            return richer, metrics
+            return richer(), metrics
         before, after = (np.asarray(evaluate(validate, each)) for each in (start, network))
         metrics |= {"held_out_loss_without_network": float(before.mean()), "held_out_loss": float(after.mean())}
         if score.process is None:
-            return richer, metrics
+            return richer(), metrics
         gain = before - after
         if gain.mean() > 2 * gain.std() / np.sqrt(len(gain)):
             # A better score of the interpolated functions may still predict worse: that is what decides.
-            unseen = tasks.take(shuffled[:held])
-            bare, full = (float(np.mean(predictive_nll(each, unseen, gate_key))) for each in (prior, richer))
+            unseen, candidate = tasks.take(shuffled[:held]), richer()
+            bare, full = (float(np.mean(predictive_nll(each, unseen, gate_key))) for each in (prior, candidate))
             metrics |= {"held_out_nll_without_network": bare, "held_out_nll": full}
             if full < bare:
-                return richer, metrics
+                return candidate, metrics
         return prior, metrics
 
     def _too_few(self, tasks: TaskSet) -> bool:
@@ -295,7 +298,9 @@ class MARS:
         score: AnchoredScore,
         chosen: np.ndarray,
     ) -> _Loss:
-        fitted = eqx.tree_at(lambda f: f.states, fitted, jax.tree.map(lambda leaf: leaf[chosen], fitted.states))
+        # By NumPy: JAX compiles a program for every shape.
+        states = jax.tree.map(lambda leaf: np.asarray(leaf)[chosen], fitted.states)
+        fitted = eqx.tree_at(lambda f: f.states, fitted, states)
         batch = len(chosen) if self.tasks_per_step is None else min(self.tasks_per_step, len(chosen))
         return _Loss(fitted, measurement, score, self.objective, self.points, batch, len(chosen))
 

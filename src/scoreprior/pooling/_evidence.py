@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
+from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import shared_log_prob
 from scoreprior.pooling._model import (
     MOST_AXES,
@@ -64,26 +64,34 @@ def climb(
     frozen: tuple[str, ...] = (),
 ) -> tuple[Parameters, float]:
     """L-BFGS from the start by value and gradient, and the loss there; the line search makes a learning rate moot."""
-    flat, restore = ravel_pytree(start)
+    # By NumPy: every operation of JAX on parameters of another shape is a program to compile.
+    shapes = {name: np.shape(start[name]) for name in sorted(start)}
+    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+
+    def flatten(tree: Mapping[str, Any]) -> np.ndarray:
+        return np.concatenate([np.ravel(tree[name]) for name in shapes])
+
+    def restore(values: np.ndarray) -> dict[str, Any]:
+        parts = zip(shapes.items(), np.split(values, ends[:-1]))
+        return {name: part.reshape(shape) for (name, shape), part in parts}
 
     def value_and_gradient(values: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = objective(restore(jnp.asarray(values)))
-        gradient = gradient | {name: jnp.zeros_like(gradient[name]) for name in frozen}
-        flat_gradient = np.asarray(ravel_pytree(gradient)[0])
+        value, gradient = objective(restore(values))
+        flat_gradient = flatten(gradient | {name: np.zeros(shapes[name]) for name in frozen})
         if not (np.isfinite(value) and np.isfinite(flat_gradient).all()):
             return 1e10, np.zeros_like(flat_gradient)
         return float(value), flat_gradient
 
-    bounds = [_bounds(name) for name, value in sorted(start.items()) for _ in range(np.size(value))]
+    bounds = [_bounds(name) for name, shape in shapes.items() for _ in range(math.prod(shape))]
     found: Any = minimize(
         value_and_gradient,
-        np.asarray(flat),
+        flatten(start),
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxfun": evaluations},
     )
-    return restore(jnp.asarray(found.x)), float(found.fun)
+    return restore(found.x), float(found.fun)
 
 
 def _bounds(name: str) -> tuple[float, float]:
@@ -96,4 +104,4 @@ def _loss(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Float[Ar
     return -shared_log_prob(blocks, features, pool.tasks.y, pool.tasks.mask) - log_hyper_prior(parameters)
 
 
-_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss))
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss), **BRIEFLY)

@@ -16,7 +16,8 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
-from scoreprior._linalg import cholesky, mask_gram, solve_lower
+from scoreprior._compilation import BRIEFLY
+from scoreprior._linalg import cholesky, mask_gram, solve_lower, whitener
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, leave_one_out
 from scoreprior.widths import surprise
@@ -62,7 +63,7 @@ def _loss(
     return WEIGHT * jnp.sum(losses) + strain(parameters, start), told
 
 
-_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True))
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True), **BRIEFLY)
 
 
 def strain(parameters: Parameters, start: Parameters) -> Float[Array, ""]:
@@ -108,14 +109,14 @@ def _predict(
     residual = jnp.where(seen, y - mean, 0.0)
     # With the jitter of `GaussianProcess.condition`, which counts where there is little noise.
     squares = jnp.sum(solve_lower(cholesky(mask_gram(covariance, seen)), residual) ** 2)
-    factor = cholesky(mask_gram(covariance, seen), 1e-10)
-    cross = jnp.where(seen[:, None], covariance, 0.0)
-    half = solve_lower(factor, jnp.concatenate([cross, residual[:, None]], axis=1))
-    variance = jnp.diagonal(covariance) - jnp.sum(half[:, :-1] ** 2, axis=0)
-    return mean + half[:, :-1].T @ half[:, -1], jnp.sqrt(jnp.maximum(variance, 1e-8)), squares
+    root = whitener(mask_gram(covariance, seen), 1e-10)
+    half = root @ jnp.where(seen[:, None], covariance, 0.0)
+    variance = jnp.einsum("mm->m", covariance) - jnp.sum(half**2, axis=0)
+    return mean + half.T @ (root @ residual), jnp.sqrt(jnp.maximum(variance, 1e-8)), squares
 
 
 def _student_t(mean: Array, scale: Array, y: Array, df: Array) -> Float[Array, " m"]:
     z = (y - mean) / scale
-    norm = gammaln(0.5 * (df + 1)) - gammaln(0.5 * df) - 0.5 * jnp.log(jnp.pi * df) - jnp.log(scale)
+    above, at = gammaln(0.5 * (df + jnp.array([1.0, 0.0])))
+    norm = above - at - 0.5 * jnp.log(jnp.pi * df) - jnp.log(scale)
     return norm - 0.5 * (df + 1) * jnp.log1p(z**2 / df)

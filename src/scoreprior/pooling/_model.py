@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.cluster.vq import kmeans2
 from scipy.stats import invgamma
 
-from scoreprior._linalg import cholesky, mask_gram, shared_evidence, solve_cholesky, solve_lower, solve_upper
+from scoreprior._compilation import BRIEFLY
+from scoreprior._linalg import mask_gram, shared_evidence, whitener
 from scoreprior.kernels import Basis, BasisMean, Kernel, Linear, Matern, Sum, Wave
 from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
@@ -188,15 +189,15 @@ def tail_widths(parameters: Parameters) -> Float[np.ndarray, " c"]:
 
 
 def pieces(parameters: Parameters, pool: Pool, config: PoolingConfig) -> tuple[Array, Array, Array]:
-    """Noisy Gram matrices of the deviations (n, m, m), features of g (n, m, c) and their root (c, c)."""
+    """Noisy Gram matrices of the deviations (n, m, m), features of g (n, m, c) and their whitener (c, c)."""
     tasks, centres = pool.tasks, pool.centres
     mean_kernel, own = _mean_kernel(parameters, config), deviation(parameters)
     white = noise(parameters, config) ** 2 * jnp.eye(tasks.x.shape[1])
     blocks = jax.vmap(lambda x, mask: mask_gram(own(x, x) + white, mask))(tasks.x, tasks.mask)
     # Phi(x) = k_g(x, centres) R^-T with R R^T = k_g(centres, centres), so that Phi Phi^T ~ k_g.
-    root = cholesky(mean_kernel(centres, centres), 1e-8)
+    root = whitener(mean_kernel(centres, centres), 1e-8)
     flat = tasks.x.reshape(-1, tasks.x.shape[-1])
-    features = solve_lower(root, mean_kernel(centres, flat)).T.reshape(*tasks.mask.shape, len(centres))
+    features = (root @ mean_kernel(centres, flat)).T.reshape(*tasks.mask.shape, len(centres))
     return blocks, jnp.where(tasks.mask[..., None], features, 0.0), root
 
 
@@ -205,36 +206,34 @@ def leave_one_out(
 ) -> tuple[Float[Array, "n m"], Float[Array, "n m m"]]:
     """Mean and covariance of each task's noisy values given all OTHER tasks: their evidence on w is taken out."""
     blocks, features, _ = pieces(parameters, pool, config)
-    factors = jax.vmap(lambda block: cholesky(block, 0.0))(blocks)
-    white = jax.vmap(solve_lower)(factors, jnp.concatenate([features, pool.tasks.y[..., None]], axis=-1))
+    whiteners = jax.vmap(lambda block: whitener(block, 0.0))(blocks)
+    white = whiteners @ jnp.concatenate([features, pool.tasks.y[..., None]], axis=-1)
     white, target = white[..., :-1], white[..., -1]
     precisions = jnp.einsum("nmr,nms->nrs", white, white)
     pulls = jnp.einsum("nmr,nm->nr", white, target)
     precision = jnp.eye(features.shape[-1], dtype=features.dtype) + jnp.sum(precisions, axis=0)
 
     def one(block: Array, feature: Array, own: Array, pull: Array) -> tuple[Array, Array]:
-        factor = cholesky(precision - own, 1e-10)
-        spread = solve_lower(factor, feature.T)
-        return feature @ solve_cholesky(factor, jnp.sum(pulls, axis=0) - pull), block + spread.T @ spread
+        root = whitener(precision - own, 1e-10)
+        spread = root @ feature.T
+        return spread.T @ (root @ (jnp.sum(pulls, axis=0) - pull)), block + spread.T @ spread
 
     return jax.vmap(one)(blocks, features, precisions, pulls)
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**BRIEFLY)
 def new_task_process(parameters: Parameters, pool: Pool, config: PoolingConfig) -> GaussianProcess:
     """The prior of a new task's function given all old ones."""
     blocks, features, root = pieces(parameters, pool, config)
     evidence = shared_evidence(blocks, features, pool.tasks.y, pool.tasks.mask)
     mean_kernel = _mean_kernel(parameters, config)
     gram = mean_kernel(pool.centres, pool.centres)
-
-    def weights(w: Array) -> Array:
-        # Smaller weights, nearly the same function: single precision cannot add up large ones that cancel.
-        return solve_cholesky(cholesky(gram, 1e-6), gram @ solve_upper(root, w))
-
-    shared = Basis(mean_kernel, pool.centres, weights(evidence.spread))
+    # Smaller weights, nearly the same function: single precision cannot add up large ones that cancel.
+    firmer = whitener(gram, 1e-6)
+    weights = firmer.T @ (firmer @ (gram @ root.T))
+    shared = Basis(mean_kernel, pool.centres, weights @ evidence.spread)
     return GaussianProcess(
-        mean=BasisMean(mean_kernel, pool.centres, weights(evidence.mean)),
+        mean=BasisMean(mean_kernel, pool.centres, weights @ evidence.mean),
         kernel=Sum((*deviation(parameters).parts, shared)),
         noise_std=noise(parameters, config),
     )

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from scoreprior._linalg import cholesky, mask_gram, solve_lower
+from scoreprior._compilation import BRIEFLY
+from scoreprior._linalg import mask_gram, whitener
 from scoreprior.pooling._model import Parameters, Pool, PoolingConfig, leave_one_out
 from scoreprior.tasks import PaddedTasks
 
@@ -57,18 +58,15 @@ def with_waves(
     return found
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**BRIEFLY)
 def _gains(
     parameters: Parameters, pool: Pool, config: PoolingConfig, tried: Float[np.ndarray, "f d"]
 ) -> Float[Array, "a f"]:
     """How much likelier all tasks are with a wave, each given the others, for every amplitude and frequency."""
 
-    def of_task(each: tuple[Array, ...]) -> Float[Array, "a f"]:
-        return _gains_of_task(*each, tried)
-
     means, covariances = leave_one_out(parameters, pool, config)
-    tasks = pool.tasks
-    return jnp.sum(jax.lax.map(of_task, (means, covariances, *tasks)), axis=0)
+    one = lambda each: _gains_of_task(*each, tried=tried)  # noqa: E731
+    return jnp.sum(jax.lax.map(one, (means, covariances, *pool.tasks)), axis=0)
 
 
 def _gains_of_task(
@@ -77,6 +75,7 @@ def _gains_of_task(
     x: Float[Array, "m d"],
     y: Float[Array, " m"],
     mask: Bool[Array, " m"],
+    *,
     tried: Float[np.ndarray, "f d"],
 ) -> Float[Array, "a f"]:
     """With whitened residual r and shapes W (m, 2), M = W^T W, v = W^T r and weights of variance a^2:
@@ -85,8 +84,7 @@ def _gains_of_task(
     """
     phase = x @ jnp.asarray(tried).T
     shapes = jnp.concatenate([jnp.cos(phase), jnp.sin(phase), (y - mean)[:, None]], axis=1)
-    factor = cholesky(mask_gram(covariance, mask), 1e-10)
-    white = solve_lower(factor, jnp.where(mask[:, None], shapes, 0.0))
+    white = whitener(mask_gram(covariance, mask), 1e-10) @ jnp.where(mask[:, None], shapes, 0.0)
     cosine, sine, residual = white[:, : len(tried)], white[:, len(tried) : -1], white[:, -1]
     variances = jnp.asarray(_AMPLITUDES)[:, None] ** 2
     cc, ss = (1 + variances * jnp.sum(part**2, axis=0) for part in (cosine, sine))

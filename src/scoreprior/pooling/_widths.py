@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from scoreprior._compilation import BRIEFLY
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._foresight import WEIGHT, Foretold, foretold, strain
 from scoreprior.pooling._model import Parameters, Pool, PoolingConfig, tail_widths
@@ -72,10 +73,10 @@ class _Widening(eqx.Module):
         return told.losses(jax.nn.logsumexp(log_prob, axis=0) - jnp.log(len(self.tails)))
 
 
-_losses = eqx.filter_jit(lambda parameters, task: task.losses(parameters))
+_losses = eqx.filter_jit(lambda parameters, task: task.losses(parameters), **BRIEFLY)
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**BRIEFLY)
 @jax.value_and_grad
 def _loss_and_gradient(
     parameters: Parameters, start: Parameters, task: _Widening, included: Bool[Array, " n"]

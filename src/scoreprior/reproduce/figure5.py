@@ -74,7 +74,7 @@ def fit(samples: Float[np.ndarray, " n"], config: NetworkConfig, seed: int, step
         project=spectral.power_iterate,
         trainable=spectral.trainable(start),
     )
-    return eqx.filter_jit(spectral.finalise)(network)
+    return spectral.finalise(network)
 
 
 class _Subsets(eqx.Module):

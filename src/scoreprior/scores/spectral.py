@@ -53,12 +53,14 @@ def normalise(network: T) -> T:
     return _over(ScoreNetwork, rescale, network)
 
 
+@eqx.filter_jit
 def finalise(network: T) -> T:
     """The network normalised by exact singular values: ||W|| = multiplier to float precision."""
 
     def exact(layer: Linear) -> Linear:
-        _, _, right = jnp.linalg.svd(jnp.moveaxis(stacked(layer), 1, 0), full_matrices=False)
-        return _with(layer, singular=right[:, 0, :])
+        # One matrix after the other: `_linalg.py` says what two batches of LAPACK calls at once may do.
+        right = jax.lax.map(lambda w: jnp.linalg.svd(w, full_matrices=False)[2][0], jnp.moveaxis(stacked(layer), 1, 0))
+        return _with(layer, singular=right)
 
     return normalise(_over_layers(exact, network))
 
