@@ -69,9 +69,9 @@ def test_a_climb_compiles_nothing_but_its_objective():
     def note(name: str, *_: Any, **__: Any) -> None:
         happened.append(name)
 
-    jax.clear_caches()  # or what other tests compiled would hide it
     with jax.enable_x64(True):
-        parameters = {name: np.asarray(value) for name, value in start(jax.random.key(0), 2, PoolingConfig()).items()}
+        # Shapes of no other test, which might have compiled the same for them.
+        parameters = {name: np.asarray(value) for name, value in start(jax.random.key(0), 5, PoolingConfig()).items()}
         bowl = jax.jit(jax.value_and_grad(lambda p: sum(jnp.sum((value - 0.1) ** 2) for value in p.values())))
         bowl(parameters)
         jax.monitoring.register_event_duration_secs_listener(note)
