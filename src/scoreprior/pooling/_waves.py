@@ -1,8 +1,8 @@
 """At which frequencies would a wave of each task's own explain what the other parts of the pooled model do not?
 
 The evidence has a narrow peak at every frequency that fits, far too many to climb each. But a wave adds two shapes to a
-task, a cosine and a sine with random weights, and what two shapes add to a Gaussian likelihood is known in closed form:
-hundreds of frequencies cost less than one step of a climb. The best of them are where climbs start.
+task, a cosine and a sine with random weights, and what two shapes add to a Gaussian likelihood is known in closed form.
+The most promising of hundreds of frequencies are then judged by the evidence, and the best of those is climbed from.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ def _gains(
     parameters: Parameters, pool: Pool, config: PoolingConfig, tried: Float[np.ndarray, "f d"]
 ) -> Float[Array, "a f"]:
     """How much likelier all tasks are with a wave, each given the others, for every amplitude and frequency."""
-
     means, covariances = leave_one_out(parameters, pool, config)
     one = lambda each: _gains_of_task(*each, tried=tried)  # noqa: E731
     return jnp.sum(jax.lax.map(one, (means, covariances, *pool.tasks)), axis=0)
