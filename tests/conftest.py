@@ -12,7 +12,7 @@ import pytest
 
 # Nearly all of the suite's time is compilation, and nothing here runs long enough to earn it back.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-# XLA's older emitters compile in a third of the time. An option that it does not know would end the process.
+# XLA's older emitters compile faster. An option that it does not know would end the process.
 if version("jaxlib").startswith("0.10.") and "xla_cpu_use_fusion_emitters" not in os.environ.get("XLA_FLAGS", ""):
     _BRIEFLY = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_BRIEFLY}".strip()
