@@ -12,5 +12,7 @@ LIGHTLY: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level"
 # An option that XLA does not know is an error, and a later release may well drop its older emitters.
 _OLDER = {"xla_cpu_use_fusion_emitters": False} if version("jaxlib").startswith("0.10.") else {}
 BRIEFLY: dict[str, Any] = {"compiler_options": LIGHTLY["compiler_options"] | _OLDER}
-"""For programs that run a few times, or spend their time in products of matrices: quicker to compile. Not for inference, whose
-loops run longer so."""
+"""For programs that run a few times, or spend their time in products of matrices: quicker to compile.
+
+Not for inference, whose loops run longer so.
+"""
