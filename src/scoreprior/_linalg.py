@@ -3,33 +3,26 @@
 Masked points become independent unit-variance points: they add nothing to a quadratic form over zeros and
 nothing to a log determinant, so a ragged batch is one batch of equal matrices.
 
-Factors and triangular solves are loops of our own over rows. On the CPU, jaxlib 0.10 spreads a batch of LAPACK calls
-over the very threads that run the program; two such batches at once wait for each other for ever (seen on two cores).
-A batch of small matrices goes through a loop together; larger ones go one after the other, so that the matrix at work
-stays in the processor's cache; the largest go to LAPACK, one after the other too.
+Factors and triangular solves are our own. On the CPU, jaxlib 0.10 spreads a batch of LAPACK calls over the very threads
+that run the program; two such batches at once wait for each other for ever (seen on two cores). A small matrix is a
+loop over its rows; a larger one is cut in halves, down to small ones, and all between them is products of matrices,
+which is where a processor is fast (benchmarks/factors.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 import numpy as np
-from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Bool, Float
 
 JITTER = 1e-5
 """Relative to the mean diagonal; about 100 times the single-precision round-off."""
 
-_TOGETHER = 96
-"""Up to this size a batch in one loop is as fast; at 200 rows it takes twice as long (benchmarks/factors.py)."""
-
-_LARGEST = 256
-"""Beyond this size LAPACK is faster, also with threads of its own that others have to wait for."""
+_SMALL = 64
+"""Up to this size a loop over rows. With 32 matrices of a hundred rows would be faster, and slower to compile."""
 
 
 def mask_gram(gram: Float[Array, "m m"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
@@ -86,30 +79,43 @@ def whitener(gram: Float[Array, "m m"], jitter: float = JITTER) -> Float[Array, 
     return _whiten(_regular(gram, jitter))
 
 
-def _one_by_one(kernel: Callable[..., Array]) -> Callable[..., Array]:
-    """The function of one matrix (and a right-hand side) whose batches are loops over large matrices."""
-    alone = sequential_vmap(kernel)
+def _halves(gram: Float[Array, "m m"]) -> tuple[Float[Array, "m m"], Float[Array, "m m"]]:
+    """L and L^-1; NaN where the matrix is not positive definite.
 
-    @wraps(kernel)
-    def chosen(matrix: Array, *b: Array) -> Array:
-        return (kernel if len(matrix) <= _TOGETHER else alone)(matrix, *b)
+    With A = [[A1, B^T], [B, A2]]: L1 of A1, C = B L1^-T, L2 of A2 - C C^T, and
+        L = [[L1, 0], [C, L2]],  L^-1 = [[L1^-1, 0], [-L2^-1 C L1^-1, L2^-1]].
+    """
+    if len(gram) <= _SMALL:
+        return _rows(gram)
+    half = len(gram) // 2
+    first, first_inverse = _halves(gram[:half, :half])
+    below = gram[half:, :half] @ first_inverse.T
+    second, second_inverse = _halves(gram[half:, half:] - below @ below.T)
+    empty = jnp.zeros((half, len(gram) - half), gram.dtype)
+    corner = -(second_inverse @ below) @ first_inverse
+    return (
+        jnp.block([[first, empty], [below, second]]),
+        jnp.block([[first_inverse, empty], [corner, second_inverse]]),
+    )
 
-    return chosen
+
+def _rows(gram: Float[Array, "m m"]) -> tuple[Float[Array, "m m"], Float[Array, "m m"]]:
+    """L and L^-1, whose row j is known as soon as column j of L is. XLA leaves out the one that nobody asks for."""
+    eye, rows = jnp.eye(len(gram), dtype=gram.dtype), jnp.arange(len(gram))
+
+    def step(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        factor, inverse = carry
+        left = gram[:, j] - factor @ factor[j]
+        pivot = jnp.sqrt(left[j])
+        factor = factor.at[:, j].set(jnp.where(rows >= j, left / pivot, 0.0))
+        return factor, inverse.at[j].set((eye[j] - factor[j] @ inverse) / pivot)
+
+    return jax.lax.fori_loop(0, len(gram), step, (jnp.zeros_like(gram), jnp.zeros_like(gram)))
 
 
 @jax.custom_jvp
-@_one_by_one
 def _factor(gram: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    """Lower Cholesky factor, column by column; NaN where the matrix is not positive definite."""
-    if len(gram) > _LARGEST:
-        return jnp.linalg.cholesky(gram)
-    rows = jnp.arange(len(gram))
-
-    def column(j: Array, factor: Array) -> Array:
-        left = gram[:, j] - factor @ factor[j]
-        return factor.at[:, j].set(jnp.where(rows >= j, left / jnp.sqrt(left[j]), 0.0))
-
-    return jax.lax.fori_loop(0, len(gram), column, jnp.zeros_like(gram))
+    return _halves(gram)[0]
 
 
 @_factor.defjvp
@@ -125,22 +131,8 @@ def _lower(middle: Float[Array, "m m"]) -> Float[Array, "m m"]:
 
 
 @jax.custom_jvp
-@_one_by_one
 def _whiten(gram: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    """L^-1: its row j is known as soon as column j of L is, so one loop serves for both."""
-    eye = jnp.eye(len(gram), dtype=gram.dtype)
-    if len(gram) > _LARGEST:
-        return jsl.solve_triangular(jnp.linalg.cholesky(gram), eye, lower=True)
-    rows = jnp.arange(len(gram))
-
-    def step(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        factor, inverse = carry
-        left = gram[:, j] - factor @ factor[j]
-        pivot = jnp.sqrt(left[j])
-        factor = factor.at[:, j].set(jnp.where(rows >= j, left / pivot, 0.0))
-        return factor, inverse.at[j].set((eye[j] - factor[j] @ inverse) / pivot)
-
-    return jax.lax.fori_loop(0, len(gram), step, (jnp.zeros_like(gram), jnp.zeros_like(gram)))[1]
+    return _halves(gram)[1]
 
 
 @_whiten.defjvp
@@ -151,10 +143,11 @@ def _whiten_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
     return inverse, -_lower(inverse @ tangent @ inverse.T) @ inverse
 
 
-@_one_by_one
 def _substitute(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
-    if len(factor) > _LARGEST:
-        return jsl.solve_triangular(factor, b, lower=True)
+    if len(factor) > _SMALL:
+        half = len(factor) // 2
+        first = _substitute(factor[:half, :half], b[:half])
+        return jnp.concatenate([first, _substitute(factor[half:, half:], b[half:] - factor[half:, :half] @ first)])
 
     def row(j: Array, x: Array) -> Array:
         return x.at[j].set((b[j] - factor[j] @ x) / factor[j, j])
@@ -162,10 +155,11 @@ def _substitute(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[A
     return jax.lax.fori_loop(0, len(b), row, jnp.zeros_like(b))
 
 
-@_one_by_one
 def _substitute_back(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
-    if len(factor) > _LARGEST:
-        return jsl.solve_triangular(factor, b, lower=True, trans=1)
+    if len(factor) > _SMALL:
+        half = len(factor) // 2
+        last = _substitute_back(factor[half:, half:], b[half:])
+        return jnp.concatenate([_substitute_back(factor[:half, :half], b[:half] - factor[half:, :half].T @ last), last])
 
     def row(i: Array, x: Array) -> Array:
         j = len(b) - 1 - i
@@ -183,22 +177,25 @@ def gaussian_log_prob(
 
 @jax.custom_jvp
 def _gaussian_log_prob(residual: Array, gram: Array, mask: Array) -> Array:
-    factor = _factor(gram)
-    white = solve_lower(factor, residual)
-    log_det = jnp.sum(jnp.where(mask, jnp.log(jnp.diagonal(factor)), 0.0))
-    return -0.5 * jnp.sum(white**2) - log_det - 0.5 * jnp.sum(mask) * jnp.log(2 * jnp.pi)
+    return _log_density(_whiten(gram), residual, mask)
+
+
+def _log_density(inverse: Array, residual: Array, mask: Array) -> Array:
+    """Of the residual, by the inverse of the covariance's factor."""
+    log_det = jnp.sum(jnp.where(mask, jnp.log(jnp.diagonal(inverse)), 0.0))
+    return log_det - 0.5 * jnp.sum((inverse @ residual) ** 2) - 0.5 * jnp.sum(mask) * jnp.log(2 * jnp.pi)
 
 
 @_gaussian_log_prob.defjvp
 def _gaussian_log_prob_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     """-b . dr + tr((b b^T - C^-1) dC) / 2 with b = C^-1 r: cheaper than the derivative of a factor."""
     residual, gram, mask = primals
-    whitener = solve_lower(_factor(gram), jnp.eye(len(gram), dtype=gram.dtype))
-    weights = whitener.T @ (whitener @ residual)
-    slope = 0.5 * (weights[:, None] * weights[None, :] - whitener.T @ whitener)
+    inverse = _whiten(gram)
+    weights = inverse.T @ (inverse @ residual)
+    slope = 0.5 * (weights[:, None] * weights[None, :] - inverse.T @ inverse)
     both = mask[:, None] & mask[None, :]
     tangent = jnp.sum(jnp.where(both, slope, 0.0) * tangents[1]) - weights @ tangents[0]
-    return _gaussian_log_prob(*primals), tangent
+    return _log_density(inverse, residual, mask), tangent
 
 
 class SharedEvidence(NamedTuple):
