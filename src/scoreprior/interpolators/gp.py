@@ -40,7 +40,7 @@ class GPInterpolator:
     mean_only: bool = False
     noise_std: float = 0.1
     lengthscales: tuple[float, ...] = LENGTHSCALES
-    pooling: PoolingConfig = field(default_factory=lambda: PoolingConfig(widths=False))  # draws have none
+    pooling: PoolingConfig = field(default_factory=lambda: PoolingConfig(widths=False, second=False))  # draws have none
 
     def __post_init__(self) -> None:
         if self.mode not in ("pooled", "paper"):

@@ -7,6 +7,7 @@ original units.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from os import PathLike
@@ -33,6 +34,18 @@ class Mixture(NamedTuple):
     locs: Float[Array, "L q"]
     scales: Float[Array, "L q"] | None = None
     draws: Float[Array, "S q"] | None = None
+
+    def beside(self, other: Mixture) -> Mixture:
+        """Half of each; draws are shifted to the mean of both, and keep their shapes."""
+        assert self.scales is not None
+        assert other.scales is not None
+        most = math.lcm(len(self.locs), len(other.locs))  # components are equally likely: so many of each
+        locs, scales = (
+            jnp.concatenate([jnp.repeat(part, most // len(part), axis=0) for part in parts])
+            for parts in ((self.locs, other.locs), (self.scales, other.scales))
+        )
+        shift = 0.5 * (jnp.mean(other.locs, axis=0) - jnp.mean(self.locs, axis=0))
+        return Mixture(locs, scales, None if self.draws is None else self.draws + shift)
 
 
 @runtime_checkable

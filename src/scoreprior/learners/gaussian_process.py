@@ -13,22 +13,26 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from scoreprior._types import KeyLike, as_key
 from scoreprior.kernels import Matern, ZeroMean
 from scoreprior.learners._base import Mixture, Prior
-from scoreprior.pooling import PoolingConfig, learn_process
+from scoreprior.pooling import PoolingConfig, learn_opinions
 from scoreprior.process import Conditioned, GaussianProcess
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
 
 class PooledGPPrior(Prior):
-    """One process for all tasks; conditioning is exact."""
+    """One process for all tasks, or two whose predictives are halves of one; conditioning is exact."""
 
     standardizer: Standardizer
     process: GaussianProcess
+    second: GaussianProcess | None = None
 
-    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Conditioned:
-        return self.process.condition(*context)
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> tuple[Conditioned, Conditioned | None]:
+        return self.process.condition(*context), None if self.second is None else self.second.condition(*context)
 
-    def evaluate(self, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
-        return _predict(self.process, state, x)
+    def evaluate(self, state: tuple[Conditioned, Conditioned | None], x: Float[Array, "q d"]) -> Mixture:
+        own = exact_predictive(self.process, state[0], x)
+        if self.second is None or state[1] is None:
+            return own
+        return own.beside(exact_predictive(self.second, state[1], x))
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,11 @@ class PooledGP:
     hyper-parameters are tuned to that (`PoolingConfig.foresight`; 0 leaves them at their maximum likelihood).
 
     `PooledGP.hierarchical()` is its richer sibling and the base process of MARS: a smooth mean function shared by all
-    tasks, deviations that add affine, rough, smooth and wavy parts, and learned widths (`PoolingConfig.widths`).
+    tasks, deviations that add affine, rough, smooth and wavy parts, learned widths (`PoolingConfig.widths`), and where
+    it helps the plain process as a second opinion (`PoolingConfig.second`).
     """
 
-    pooling: PoolingConfig = field(
-        default_factory=lambda: PoolingConfig(
-            deviation=("rough", "smooth"), either=True, mean="linear", waves=0, widths=False
-        )
-    )
+    pooling: PoolingConfig = field(default_factory=lambda: PoolingConfig().plain())
 
     @classmethod
     def hierarchical(cls) -> PooledGP:
@@ -56,8 +57,9 @@ class PooledGP:
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> PooledGPPrior:
         """Learn mean, kernel and noise from all tasks together."""
         standardizer = Standardizer.fit(tasks)
-        process = learn_process(standardizer.apply(tasks).padded(), self.pooling, as_key(key))
-        return PooledGPPrior(standardizer, process)
+        return PooledGPPrior(
+            standardizer, *learn_opinions(standardizer.apply(tasks).padded(), self.pooling, as_key(key))
+        )
 
 
 class VanillaGPPrior(Prior):
@@ -85,7 +87,7 @@ class VanillaGPPrior(Prior):
         return process, process.condition(*context)
 
     def evaluate(self, state: tuple[GaussianProcess, Conditioned], x: Float[Array, "q d"]) -> Mixture:
-        return _predict(*state, x)
+        return exact_predictive(*state, x)
 
 
 # log of lengthscale, signal std and noise std in standardised units. The bounds keep the likelihood of a constant
@@ -111,7 +113,8 @@ class VanillaGP:
         return VanillaGPPrior(Standardizer.fit(tasks), self.steps, jnp.float32(self.learning_rate))
 
 
-def _predict(process: GaussianProcess, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
+def exact_predictive(process: GaussianProcess, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
+    """The process's predictive of y at x: a Gaussian for each of its tails."""
     mean, variance = process.predict_marginals(state, x)
     scales = process.widen(state, x, mean) * jnp.sqrt(variance + process.noise_std**2)
     return Mixture(jnp.broadcast_to(mean, scales.shape), scales)

@@ -31,7 +31,7 @@ from scoreprior.interpolators import DropoutInterpolator, FittedInterpolator, GP
 from scoreprior.learners._calibration import Hyper, learn_hyper, predictive_nll
 from scoreprior.learners.bnn import sizes
 from scoreprior.learners.mars_prior import MARSPrior
-from scoreprior.pooling import PoolingConfig, learn_process
+from scoreprior.pooling import PoolingConfig, learn_opinions
 from scoreprior.process import GaussianProcess
 from scoreprior.scores import losses, spectral
 from scoreprior.scores.anchored import AnchoredScore
@@ -83,7 +83,8 @@ class MARS:
         smoothing: share of the particles' variance that the predictive puts between them; the paper: 0. The default is
             the square of the normal reference bandwidth of ten points, (4 / (3 * 10))^(2/5).
         closed_form: where no network stays, the posterior has a closed form: centre the particles on its mean, and make
-            it half of the predictive, or all of it where the process has learned widths.
+            it half of the predictive, or all of it where the process has learned widths. A second opinion
+            (`PoolingConfig.second`) is then half of what predicts.
     """
 
     interpolator: Interpolator = field(default_factory=GPInterpolator)
@@ -187,7 +188,7 @@ class MARS:
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded()
         # The key itself, as `PooledGP` does: the same seed gives the same process, and only what follows differs.
-        process = None if self.base is None else learn_process(padded, self.base, as_key(key))
+        process, second = (None, None) if self.base is None else learn_opinions(padded, self.base, as_key(key))
         box = Box.around(padded)
         measurement = box if self.measurement == "box" else DataDriven.around(padded, point_key)
         fitted = None
@@ -200,7 +201,17 @@ class MARS:
         hyper = replace(self.inference.hyper(), noise_std=jnp.asarray(noise, jnp.float32))
         smoothing, static = jnp.float32(self.smoothing), sizes(self.inference)
         prior = MARSPrior(
-            standardizer, score, measurement, box, hyper, smoothing, self.bnn, static, self.settle, self.closed_form
+            standardizer,
+            score,
+            measurement,
+            box,
+            hyper,
+            smoothing,
+            self.bnn,
+            static,
+            self.settle,
+            self.closed_form,
+            second,
         )
         if learns and fitted is not None:
             files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}

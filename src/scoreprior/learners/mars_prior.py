@@ -21,6 +21,7 @@ from scoreprior.inference.bnn import BNNConfig, Network, init_particles
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
 from scoreprior.inference.measurement import Box, MeasurementDistribution
 from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners.gaussian_process import exact_predictive
 from scoreprior.process import Conditioned, GaussianProcess
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.sampled import SampledScore
@@ -40,6 +41,7 @@ class MARSPrior(Prior):
     inference: FSVGDConfig = eqx.field(static=True)
     settle: int = eqx.field(static=True)
     closed_form: bool = eqx.field(static=True, default=False)
+    second: GaussianProcess | None = None
     notes: str | None = None  # JSON: method, config, domain and metrics, for the file
 
     chunk: ClassVar[int | None] = 10
@@ -62,18 +64,18 @@ class MARSPrior(Prior):
             # Distances between functions scale with their size; a fixed bandwidth would couple small ones rigidly.
             hyper = replace(hyper, bandwidth=hyper.bandwidth * particles.size[0] ** 2)
             if self._is_exact:  # they only show functions, and are draws of the posterior already
-                return Inferred(particles, self._condition(context))
+                return Inferred(particles, self._condition(context), self._second(context))
         particles = fsvgd.run(
             self.score, self.measurement, self.inference, hyper, context, particles, run_key, self._offset
         )
-        return Inferred(particles, self._condition(context))
+        return Inferred(particles, self._condition(context), self._second(context))
 
     def evaluate(self, state: Inferred, x: Float[Array, "q d"]) -> Mixture:
         """A mixture of the particles at x with the noise, smoothed, once for every width of the process's predictive.
 
         A closed form has a mean that is free of a few particles' chance: they are centred there, spread no wider than
         it does, and its marginals are as many components again; or all there is, where the process has widths, since
-        these were learned for them.
+        these were learned for them. A second opinion is half of what then predicts.
         """
         locs, scales = fsvgd.predict(state.particles, x, self.hyper.noise_std, self._offset)
         centre, base = jnp.mean(locs, axis=0), self._tempered()
@@ -94,7 +96,10 @@ class MARSPrior(Prior):
                 )
         factors = base.widen(state.base, x, centre)[:, None]
         wide = (centre + factors * (parts - centre)).reshape(-1, len(x))
-        return Mixture(wide, (factors * widths).reshape(-1, len(x)), locs)
+        own = Mixture(wide, (factors * widths).reshape(-1, len(x)), locs)
+        if self.second is None or state.second is None:
+            return own
+        return own.beside(exact_predictive(self.second, state.second, x))
 
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n draws from the learned prior at x, in original units: Langevin steps along the score."""
@@ -133,6 +138,9 @@ class MARSPrior(Prior):
         plain = replace(self.process, noise_std=self.hyper.noise_std)
         return replace(base.condition(*context), surprise=plain.condition(*context).surprise)
 
+    def _second(self, context: PaddedTasks) -> Conditioned | None:
+        return self.second.condition(*context) if self.second is not None and self._has_closed_form else None
+
     def _offset(self, x: Float[Array, "k d"]) -> Float[Array, " k"]:
         return jnp.zeros(len(x)) if self.process is None else self.process.mean(x)
 
@@ -162,10 +170,11 @@ class MARSPrior(Prior):
 
 
 class Inferred(eqx.Module):
-    """Particles of a task's posterior, and what the process that anchors the score keeps of the task."""
+    """Particles of a task's posterior, and what the process that anchors the score and a second one keep of it."""
 
     particles: PyTree
     base: Conditioned | None
+    second: Conditioned | None = None
 
 
 class Scaled(eqx.Module):

@@ -1,4 +1,4 @@
-"""Learn one Gaussian process from all tasks together.
+"""Learn one Gaussian process from all tasks together, and hear a second opinion.
 
 `_model.py` says what the process is made of, `_evidence.py` fits it by type-II maximum likelihood, `_waves.py` says at
 which frequencies a wave may help, `_foresight.py` tunes the process to predict the later points of a task from the
@@ -8,15 +8,17 @@ earlier ones, `_widths.py` learns where predictives are wider.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior.pooling._evidence import most_likely
-from scoreprior.pooling._foresight import foresee, shortfall
+from scoreprior.pooling._foresight import FEWEST_TASKS, Foretold, clearly, foresee, foretold, shortfall
 from scoreprior.pooling._model import (
+    Parameters,
     Pool,
     PoolingConfig,
     centre_count,
@@ -28,31 +30,72 @@ from scoreprior.pooling._model import (
 from scoreprior.pooling._widths import learn_widths
 from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
+from scoreprior.widths import Widths
 
 
 def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> GaussianProcess:
     """Fit the pooled process to standardised tasks: MAP under weak log-normal hyper-priors."""
-    start_key, subset_key = jax.random.split(key)
-    centres = find_centres(tasks, centre_count(config, tasks.x.shape[-1]))
-    subset = _subset(tasks, config, subset_key)
     # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
     with jax.enable_x64(True):
-        pool = Pool(subset, centres)
-        keys = jax.random.split(start_key, config.candidates)
-        options = [replace(config, deviation=(part,)) for part in config.deviation] if config.either else [config]
-        fits = [most_likely(pool, [start(one, centres.shape[1], each) for one in keys], each) for each in options]
-        best = 0
-        if config.either:
-            best = int(np.argmin([shortfall(pool, fit, each) for fit, each in zip(fits, options)]))
-        parameters, config = fits[best], options[best]
-        tails, widths = np.ones(1), None
-        if config.foresight:
-            parameters = foresee(pool, parameters, config)
-            tails = tail_widths(parameters)
-            widths = learn_widths(pool, parameters, config) if config.widths else None
-        process = new_task_process(parameters, Pool(tasks, centres), config)
-        process = replace(process, tails=jnp.asarray(tails), widths=widths)
+        return _learn(tasks, config, key).process(tasks)
+
+
+def learn_opinions(
+    tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray
+) -> tuple[GaussianProcess, GaussianProcess | None]:
+    """The pooled process, and a plain one where the two together predict better than the first alone.
+
+    Both have seen all tasks, so this is a little too kind to whichever fits more; hence "clearly".
+    """
+    with jax.enable_x64(True):
+        first = _learn(tasks, config, key)
+        if not config.second or not config.foresight or len(tasks.y) < FEWEST_TASKS:
+            return first.process(tasks), None
+        second = _learn(tasks, config.plain(), key)
+        alone, other = first.log_prob(), second.log_prob()
+        together = first.told.losses(jnp.logaddexp(alone, other) - jnp.log(2.0))
+        pays = clearly(np.asarray(first.told.losses(alone) - together))
+        return first.process(tasks), second.process(tasks) if pays else None
+
+
+class _Learned(NamedTuple):
+    """Hyper-parameters, what they were learned from, and what they foretold of it."""
+
+    pool: Pool
+    parameters: Parameters
+    config: PoolingConfig  # with the parts that were chosen
+    widths: Widths | None
+
+    @property
+    def told(self) -> Foretold:
+        return foretold(self.pool, self.parameters, self.config)
+
+    def log_prob(self) -> Float[Array, "s n m"]:
+        """Log density of every point as it was foretold."""
+        return self.told.log_prob(self.pool.tasks.y, jnp.asarray(tail_widths(self.parameters)), self.widths)
+
+    def process(self, tasks: PaddedTasks) -> GaussianProcess:
+        """The prior of a new task, in single precision; the shared mean is that of all tasks' points."""
+        process = new_task_process(self.parameters, Pool(tasks, np.asarray(self.pool.centres)), self.config)
+        process = replace(process, tails=jnp.asarray(tail_widths(self.parameters)), widths=self.widths)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), process)
+
+
+def _learn(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> _Learned:
+    start_key, subset_key = jax.random.split(key)
+    centres = find_centres(tasks, centre_count(config, tasks.x.shape[-1]))
+    pool = Pool(_subset(tasks, config, subset_key), centres)
+    keys = jax.random.split(start_key, config.candidates)
+    options = [replace(config, deviation=(part,)) for part in config.deviation] if config.either else [config]
+    fits = [most_likely(pool, [start(one, centres.shape[1], each) for one in keys], each) for each in options]
+    best = 0
+    if config.either:
+        best = int(np.argmin([shortfall(pool, fit, each) for fit, each in zip(fits, options)]))
+    parameters, config = fits[best], options[best]
+    if not config.foresight:
+        return _Learned(pool, parameters, config, None)
+    parameters = foresee(pool, parameters, config)
+    return _Learned(pool, parameters, config, learn_widths(pool, parameters, config) if config.widths else None)
 
 
 def _subset(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> PaddedTasks:
@@ -63,4 +106,4 @@ def _subset(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> Pad
     return tasks.at_most(config.most_points, key)
 
 
-__all__ = ["PoolingConfig", "learn_process"]
+__all__ = ["PoolingConfig", "learn_opinions", "learn_process"]

@@ -20,7 +20,7 @@ from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import cholesky, mask_gram, solve_lower, whitener
 from scoreprior.pooling._evidence import climb
 from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, leave_one_out
-from scoreprior.widths import surprise
+from scoreprior.widths import Widths, known, surprise
 
 _CONTEXTS = {0.0: 0.3, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0}
 """Shares of a task's points that are context, none first, and weights: without any, too, the spread must be honest."""
@@ -28,6 +28,14 @@ _TAILS = {"tails": np.log(9.0)}
 """Where their climb starts: a Student-t of ten degrees of freedom."""
 WEIGHT = 5.0
 """How many independent points the later part of a task is worth, against the type-II fit."""
+
+FEWEST_TASKS = 10
+"""With fewer tasks than this, none of which may be like the next, nothing is added to the process."""
+
+
+def clearly(gain: Float[np.ndarray, " n"]) -> bool:
+    """Whether tasks gain on average, by more than two standard errors."""
+    return bool(gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def foresee(pool: Pool, start: Parameters, config: PoolingConfig) -> Parameters:
@@ -78,6 +86,17 @@ class Foretold(eqx.Module):
     std: Float[Array, "s n m"]
     surprise: Float[Array, "s n"]
     later: Bool[Array, "s n m"]
+
+    def log_prob(
+        self, y: Float[Array, "n m"], tails: Float[Array, " c"], widths: Widths | None
+    ) -> Float[Array, "s n m"]:
+        """Of the very mixture that will predict: a Student-t has tails that eight Gaussians have not."""
+        std = self.std
+        if widths is not None:
+            share = known(std**2, std[:1] ** 2)  # the first share of points is none
+            std = std * jax.vmap(jax.vmap(widths))(self.mean, share, self.surprise)
+        each = jax.scipy.stats.norm.logpdf(y, self.mean, tails[:, None, None, None] * std)
+        return jax.nn.logsumexp(each, axis=0) - jnp.log(len(tails))
 
     def losses(self, log_prob: Float[Array, "s n m"]) -> Float[Array, " n"]:
         """Of each task: the mean negative log density of its later points, over the shares by their weights."""

@@ -9,7 +9,7 @@ its uncertainty (there are only n tasks) stays in the prior of a new task:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import equinox as eqx
@@ -57,6 +57,8 @@ class PoolingConfig:
             predict the later points of every task from its earlier ones; 0 leaves the type-II fit.
         widths: after foresight, learn widths that depend on the level predicted and on how surprising the task has
             been; they stay if tasks left out are predicted better by two standard errors, and need ten tasks.
+        second: hear a second opinion, that of the plainest process (`plain`): it is half of every predictive if later
+            points of the tasks are so predicted better by two standard errors, and needs ten tasks.
         most_tasks: with more tasks than this, hyper-parameters are fitted to a random subset of this size.
         most_points: and with more points in a task, to as many of them. The shared mean is that of all points.
     """
@@ -70,9 +72,16 @@ class PoolingConfig:
     evaluations: int = 80
     foresight: int = 40
     widths: bool = True
+    second: bool = True
     most_tasks: int = 200
     most_points: int = 100
     noise_floor: float = 0.003
+
+    def plain(self) -> PoolingConfig:
+        """The plainest process, fitted in the same way: a linear mean and one ARD Matern kernel."""
+        return replace(
+            self, deviation=("rough", "smooth"), either=True, mean="linear", waves=0, widths=False, second=False
+        )
 
 
 Parameters = dict[str, Array]

@@ -15,14 +15,12 @@ from jaxtyping import Array, Bool, Float
 
 from scoreprior._compilation import BRIEFLY
 from scoreprior.pooling._evidence import climb
-from scoreprior.pooling._foresight import WEIGHT, Foretold, foretold, strain
+from scoreprior.pooling._foresight import FEWEST_TASKS, WEIGHT, Foretold, clearly, foretold, strain
 from scoreprior.pooling._model import Parameters, Pool, PoolingConfig, tail_widths
-from scoreprior.widths import Widths, known
+from scoreprior.widths import Widths
 
 _LEVELS = 5
 _FOLDS = 5
-_FEWEST_TASKS = 10
-"""With fewer tasks than this, none of which may be like the next, nothing is learned of widths."""
 _EVALUATIONS = 60
 
 
@@ -30,7 +28,7 @@ def learn_widths(pool: Pool, parameters: Parameters, config: PoolingConfig) -> W
     """Widths, if they pay."""
     count = len(pool.tasks.y)
     low, high = np.quantile(np.asarray(pool.tasks.y)[np.asarray(pool.tasks.mask)], [0.02, 0.98])
-    if count < _FEWEST_TASKS or low == high:
+    if count < FEWEST_TASKS or low == high:
         return None
     levels, tails = np.linspace(low, high, _LEVELS), tail_widths(parameters)
     task = _Widening(pool, foretold(pool, parameters, config), jnp.asarray(tails), jnp.asarray(levels))
@@ -44,7 +42,7 @@ def learn_widths(pool: Pool, parameters: Parameters, config: PoolingConfig) -> W
     for out in range(_FOLDS):
         after = np.where(fold == out, _losses(learn(fold != out), task), after)
     gain = np.asarray(_losses(start, task)) - after
-    if not gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(count):
+    if not clearly(gain):
         return None
     return task.widths(learn(fold >= 0))
 
@@ -61,16 +59,12 @@ class _Widening(eqx.Module):
         return Widths(self.levels, parameters["level"], parameters["surprise"])
 
     def losses(self, parameters: Parameters) -> Float[Array, " n"]:
-        """One per task, of the very mixture that will predict: a Student-t has tails that eight Gaussians have not.
+        """One per task.
 
         The tails stay as they are. Learned here they gain likelihood where values repeat exactly, by narrow spikes on
         very wide bars, and lose it in every other respect.
         """
-        told = self.told
-        share = known(told.std**2, told.std[:1] ** 2)  # the first share of points is none
-        std = told.std * jax.vmap(jax.vmap(self.widths(parameters)))(told.mean, share, told.surprise)
-        log_prob = jax.scipy.stats.norm.logpdf(self.pool.tasks.y, told.mean, self.tails[:, None, None, None] * std)
-        return told.losses(jax.nn.logsumexp(log_prob, axis=0) - jnp.log(len(self.tails)))
+        return self.told.losses(self.told.log_prob(self.pool.tasks.y, self.tails, self.widths(parameters)))
 
 
 _losses = eqx.filter_jit(lambda parameters, task: task.losses(parameters), **BRIEFLY)
