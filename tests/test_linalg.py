@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from scoreprior._linalg import (
+    JITTER,
     cholesky,
     gaussian_log_prob,
     mask_gram,
@@ -140,6 +141,23 @@ def test_factors_and_solves_are_lapacks(m):
     np.testing.assert_allclose(upper, np.linalg.solve(expected.T, b), rtol=1e-8)
     np.testing.assert_allclose(whole, np.linalg.solve(gram, b), rtol=1e-8)
     np.testing.assert_allclose(inverse, np.linalg.inv(expected), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("lengthscale", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("m", [40, 100, 200, 300])
+def test_single_precision_factors_long_smooth_tasks(m, lengthscale):
+    """Their Gram matrices are singular but for jitter and noise: what halves lose must not exceed that."""
+    x = np.sort(np.random.default_rng(m).uniform(-2, 2, m))
+    gram = np.exp(-0.5 * ((x[:, None] - x) / lengthscale) ** 2) + 0.003**2 * np.eye(m)
+    gram = np.asarray(gram, np.float32)
+    factor = np.asarray(jax.jit(cholesky)(gram), np.float64)
+    expected = gram + JITTER * np.eye(m)
+    assert np.abs(factor @ factor.T - expected).max() < 2e-6  # some ten round-offs of the largest entries
+    y = np.cos(x / lengthscale)
+    weights = jax.jit(lambda gram, y: solve_cholesky(cholesky(gram), y))(gram, np.float32(y))
+    exact = np.linalg.solve(np.asarray(expected, np.float64), y)
+    # Predictions K (K + s)^-1 y, not the weights themselves, which no single-precision method gets right.
+    np.testing.assert_allclose(gram @ np.asarray(weights, np.float64), gram @ exact, atol=1e-3)
 
 
 @pytest.mark.parametrize("m", [5, 100])

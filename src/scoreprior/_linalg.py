@@ -22,7 +22,7 @@ JITTER = 1e-5
 """Relative to the mean diagonal; about 100 times the single-precision round-off."""
 
 _SMALL = 64
-"""Up to this size a loop over rows. With 32 matrices of a hundred rows would be faster, and slower to compile."""
+"""Up to this size a loop over rows. With 32, matrices of a hundred rows would be faster, and slower to compile."""
 
 
 def mask_gram(gram: Float[Array, "m m"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
@@ -73,8 +73,8 @@ def solve_cholesky(factor: Float[Array, "m m"], b: Float[Array, "m *c"]) -> Floa
 def whitener(gram: Float[Array, "m m"], jitter: float = JITTER) -> Float[Array, "m m"]:
     """L^-1 of the factor L of gram + jitter * mean(diag) * I.
 
-    For double precision: solves become products of matrices, which are faster, and whose gradients need no further
-    loops over rows to compile and to run.
+    Solves become products of matrices, which are faster, and whose gradients need no further loops over rows to compile
+    and to run; they are less exact, which counts in single precision.
     """
     return _whiten(_regular(gram, jitter))
 
@@ -89,13 +89,15 @@ def _halves(gram: Float[Array, "m m"]) -> tuple[Float[Array, "m m"], Float[Array
         return _rows(gram)
     half = len(gram) // 2
     first, first_inverse = _halves(gram[:half, :half])
-    below = gram[half:, :half] @ first_inverse.T
+    corner = gram[half:, :half]
+    below = corner @ first_inverse.T
+    # An inverse alone loses the digits that jitter needs in single precision; one step of refinement gets them back.
+    below = below + (corner - below @ first.T) @ first_inverse.T
     second, second_inverse = _halves(gram[half:, half:] - below @ below.T)
     empty = jnp.zeros((half, len(gram) - half), gram.dtype)
-    corner = -(second_inverse @ below) @ first_inverse
     return (
         jnp.block([[first, empty], [below, second]]),
-        jnp.block([[first_inverse, empty], [corner, second_inverse]]),
+        jnp.block([[first_inverse, empty], [-(second_inverse @ below) @ first_inverse, second_inverse]]),
     )
 
 

@@ -11,6 +11,10 @@ from own_table import COLUMNS, rows, run
 import scoreprior as sp
 from scoreprior.cli.check import _verdict
 from scoreprior.cli.inspect import noise_std
+from scoreprior.kernels import Matern, ZeroMean
+from scoreprior.learners.gaussian_process import PooledGPPrior
+from scoreprior.process import GaussianProcess
+from scoreprior.tasks import Standardizer
 
 
 def test_inspect_shows_what_fit_wrote(table, no_gp):
@@ -42,6 +46,13 @@ def test_noise_is_in_the_targets_units():
     # The residual of the mean of 15 points: sqrt(1 + 1/15) times the noise of 5.
     assert noise_std(sp.learner("context-mean").fit(tasks, 0)) == pytest.approx(5 * np.sqrt(16 / 15), rel=0.25)
     assert noise_std(sp.learner("vanilla-gp").fit(tasks, 0)) is None
+
+
+def test_noise_is_that_of_the_first_process_where_there_are_two():
+    tasks = sp.TaskSet.from_arrays([[0.0, 1.0]] * 2, [[0.0, 10.0], [1.0, 9.0]])
+    processes = [GaussianProcess(ZeroMean(), Matern(np.ones(()), np.ones(1), 2.5), np.array(n)) for n in (0.2, 0.7)]
+    prior = PooledGPPrior(Standardizer.fit(tasks), *processes)
+    assert noise_std(prior) == pytest.approx(0.2 * prior.standardizer.y_std)
 
 
 def test_inspect_draws_the_prior_over_a_table(prior, table):

@@ -14,6 +14,7 @@ from scipy.stats import norm
 import scoreprior as sp
 from scoreprior import pooling
 from scoreprior.kernels import Matern, ZeroMean
+from scoreprior.learners import mars
 from scoreprior.learners._base import Mixture
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
 from scoreprior.pooling import PoolingConfig, learn_opinions
@@ -126,6 +127,26 @@ def test_mars_has_its_own_predictive_and_the_second_opinion_as_halves():
     expected = logsumexp([own.log_prob(y), second.log_prob(y)], axis=0) - np.log(2)
     np.testing.assert_allclose(both.log_prob(y), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(both.functions.mean(0), both.mean, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("config", "asked"),
+    [
+        (sp.MARS(), True),
+        (sp.MARS(network=None), True),
+        (sp.MARS(held_out=0.0), False),  # the network stays whatever it does
+        (sp.MARS(closed_form=False), False),
+        (sp.learner("mars-ssge"), False),
+        (sp.MARS(base=PoolingConfig(second=False)), False),
+    ],
+)
+def test_mars_asks_for_one_only_where_it_can_be_heard(config, asked, monkeypatch):
+    def learn(tasks, pooling, key):
+        raise InterruptedError(pooling.second)
+
+    monkeypatch.setattr(mars, "learn_opinions", learn)
+    with pytest.raises(InterruptedError, match=str(asked)):
+        config.fit(offsets(12), 0)
 
 
 @pytest.mark.slow

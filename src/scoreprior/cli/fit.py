@@ -82,7 +82,7 @@ def run_fit(
     talk.result(result, *shown, f"Wrote {out} ({seconds:.0f} s). Next: scoreprior predict {out} NEW.csv")
 
 
-_QUICK_POOL = {"most_tasks": 40, "evaluations": 40, "foresight": 20}
+_QUICK_POOL = {"most_tasks": 40, "evaluations": 40, "foresight": 20, "second": False}
 _QUICK_MARS = {"network": None, "inference.steps": 150}
 _QUICK_SETTLE = 150
 

@@ -89,6 +89,7 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
         "tasks": training.get("tasks") or header.get("extra", {}).get("tasks"),
         "points per task": training.get("points_per_task"),
         "noise": noise,
+        "second opinion": getattr(prior, "second", None) is not None,
         "versions": header.get("versions"),
         "bytes": header.get("bytes"),
     }
@@ -99,7 +100,7 @@ def noise_std(prior: Prior) -> float | None:
     found = {
         str(getattr(path[-1], "name", "")): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(prior)
-        if np.size(leaf) == 1 and isinstance(leaf, (jax.Array, np.ndarray))
+        if np.size(leaf) == 1 and isinstance(leaf, (jax.Array, np.ndarray)) and path[0].name != "second"
     }
     value = found.get("noise_std", found.get("width"))
     return None if value is None else float(np.ravel(value)[0]) * float(prior.standardizer.y_std)
@@ -124,6 +125,8 @@ def _words(name: str, value: Any) -> str:
         return f"{value[0]} to {value[2]}, median {value[1]:g}"
     if name == "noise":
         return f"{value:.4g} (standard deviation, in the target's units)"
+    if name == "second opinion":
+        return "yes: a plainer process is half of every prediction"
     if name == "quick":
         return "yes: trained on a small budget"
     if name == "versions":

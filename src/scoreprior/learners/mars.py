@@ -5,7 +5,8 @@ fSVGD on a new task's few points with that score as the prior (`mars_prior.py`).
 configuration; `MARS()` departs from it: the score is anchored to a Gaussian process learned from all tasks
 (`pooling/`, `scores/anchored.py`), the network's residual is learned by denoising and kept only if it helps on held-out
 tasks, particles start as draws of the process's posterior, and the predictive has the tails that were learned with it.
-Where no network stays the process's posterior, known in closed form, is half of the predictive or all of it.
+Where no network stays the process's posterior, known in closed form, is half of the predictive or all of it; and a
+second, plainer process is half of that where it helps.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class MARS:
             the square of the normal reference bandwidth of ten points, (4 / (3 * 10))^(2/5).
         closed_form: where no network stays, the posterior has a closed form: centre the particles on its mean, and make
             it half of the predictive, or all of it where the process has learned widths. A second opinion
-            (`PoolingConfig.second`) is then half of what predicts.
+            (`PoolingConfig.second`), with a noise of its own, is then half of what predicts.
     """
 
     interpolator: Interpolator = field(default_factory=GPInterpolator)
@@ -188,7 +189,10 @@ class MARS:
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded()
         # The key itself, as `PooledGP` does: the same seed gives the same process, and only what follows differs.
-        process, second = (None, None) if self.base is None else learn_opinions(padded, self.base, as_key(key))
+        process, second = None, None
+        if self.base is not None:
+            wanted = self.base.second and self._may_end_in_closed_form
+            process, second = learn_opinions(padded, replace(self.base, second=wanted), as_key(key))
         box = Box.around(padded)
         measurement = box if self.measurement == "box" else DataDriven.around(padded, point_key)
         fitted = None
@@ -297,6 +301,11 @@ class MARS:
             if full < bare:
                 return candidate, metrics
         return prior, metrics
+
+    @property
+    def _may_end_in_closed_form(self) -> bool:
+        """Whether there may be no network in the end: with one there is no place for a second opinion."""
+        return self.closed_form and self.estimator is None and (self.network is None or self.held_out > 0)
 
     def _too_few(self, tasks: TaskSet) -> bool:
         """Whether held-out tasks were to judge the network, and are too few for that."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._compilation import BRIEFLY
 from scoreprior.pooling._evidence import most_likely
 from scoreprior.pooling._foresight import FEWEST_TASKS, Foretold, clearly, foresee, foretold, shortfall
 from scoreprior.pooling._model import (
@@ -35,9 +37,7 @@ from scoreprior.widths import Widths
 
 def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> GaussianProcess:
     """Fit the pooled process to standardised tasks: MAP under weak log-normal hyper-priors."""
-    # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
-    with jax.enable_x64(True):
-        return _learn(tasks, config, key).process(tasks)
+    return _learn(tasks, config, key).process(tasks)
 
 
 def learn_opinions(
@@ -47,55 +47,64 @@ def learn_opinions(
 
     Both have seen all tasks, so this is a little too kind to whichever fits more; hence "clearly".
     """
+    first = _learn(tasks, config, key)
+    if not config.second or not config.foresight or len(first.pool.tasks.y) < FEWEST_TASKS:
+        return first.process(tasks), None
+    second = _learn(tasks, config.plain(), key)
     with jax.enable_x64(True):
-        first = _learn(tasks, config, key)
-        if not config.second or not config.foresight or len(tasks.y) < FEWEST_TASKS:
-            return first.process(tasks), None
-        second = _learn(tasks, config.plain(), key)
-        alone, other = first.log_prob(), second.log_prob()
-        together = first.told.losses(jnp.logaddexp(alone, other) - jnp.log(2.0))
-        pays = clearly(np.asarray(first.told.losses(alone) - together))
-        return first.process(tasks), second.process(tasks) if pays else None
+        gain = _gain(first.foretold(), second.foretold(), first.pool.tasks.y)
+    return first.process(tasks), second.process(tasks) if clearly(np.asarray(gain)) else None
 
 
 class _Learned(NamedTuple):
-    """Hyper-parameters, what they were learned from, and what they foretold of it."""
+    """Hyper-parameters, and what they were learned from."""
 
     pool: Pool
     parameters: Parameters
     config: PoolingConfig  # with the parts that were chosen
     widths: Widths | None
 
-    @property
-    def told(self) -> Foretold:
-        return foretold(self.pool, self.parameters, self.config)
-
-    def log_prob(self) -> Float[Array, "s n m"]:
-        """Log density of every point as it was foretold."""
-        return self.told.log_prob(self.pool.tasks.y, jnp.asarray(tail_widths(self.parameters)), self.widths)
+    def foretold(self) -> tuple[Foretold, Float[np.ndarray, " c"], Widths | None]:
+        """What was predicted of the tasks' points, with the tails and the widths of that."""
+        return foretold(self.pool, self.parameters, self.config), tail_widths(self.parameters), self.widths
 
     def process(self, tasks: PaddedTasks) -> GaussianProcess:
         """The prior of a new task, in single precision; the shared mean is that of all tasks' points."""
-        process = new_task_process(self.parameters, Pool(tasks, np.asarray(self.pool.centres)), self.config)
-        process = replace(process, tails=jnp.asarray(tail_widths(self.parameters)), widths=self.widths)
+        with jax.enable_x64(True):
+            process = new_task_process(self.parameters, Pool(tasks, np.asarray(self.pool.centres)), self.config)
+        process = replace(process, tails=tail_widths(self.parameters), widths=self.widths)
         return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), process)
+
+
+@eqx.filter_jit(**BRIEFLY)
+def _gain(
+    first: tuple[Foretold, Array, Widths | None], second: tuple[Foretold, Array, Widths | None], y: Float[Array, "n m"]
+) -> Float[Array, " n"]:
+    """How much better every task's later points are predicted by halves of both than by the first alone."""
+    alone, other = (told.log_prob(y, tails, widths) for told, tails, widths in (first, second))
+    told = first[0]
+    return told.losses(alone) - told.losses(jnp.logaddexp(alone, other) - jnp.log(2.0))
 
 
 def _learn(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> _Learned:
     start_key, subset_key = jax.random.split(key)
     centres = find_centres(tasks, centre_count(config, tasks.x.shape[-1]))
-    pool = Pool(_subset(tasks, config, subset_key), centres)
-    keys = jax.random.split(start_key, config.candidates)
-    options = [replace(config, deviation=(part,)) for part in config.deviation] if config.either else [config]
-    fits = [most_likely(pool, [start(one, centres.shape[1], each) for one in keys], each) for each in options]
-    best = 0
-    if config.either:
-        best = int(np.argmin([shortfall(pool, fit, each) for fit, each in zip(fits, options)]))
-    parameters, config = fits[best], options[best]
-    if not config.foresight:
-        return _Learned(pool, parameters, config, None)
-    parameters = foresee(pool, parameters, config)
-    return _Learned(pool, parameters, config, learn_widths(pool, parameters, config) if config.widths else None)
+    subset = _subset(tasks, config, subset_key)
+    # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
+    with jax.enable_x64(True):
+        pool = Pool(subset, centres)
+        keys = jax.random.split(start_key, config.candidates)
+        options = [replace(config, deviation=(part,)) for part in config.deviation] if config.either else [config]
+        fits = [most_likely(pool, [start(one, centres.shape[1], each) for one in keys], each) for each in options]
+        best = 0
+        if config.either:
+            best = int(np.argmin([shortfall(pool, fit, each) for fit, each in zip(fits, options)]))
+        parameters, config = fits[best], options[best]
+        widths = None
+        if config.foresight:
+            parameters = foresee(pool, parameters, config)
+            widths = learn_widths(pool, parameters, config) if config.widths else None
+    return _Learned(pool, parameters, config, widths)
 
 
 def _subset(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> PaddedTasks:
