@@ -375,8 +375,11 @@ def test_the_network_stays_if_its_gain_is_no_chance_and_it_predicts_better(monke
     monkeypatch.setattr(mars, "evaluate", lambda *_: losses.pop(0))
     nlls = [1.0, 0.0 if better else 2.0]
     monkeypatch.setattr(mars, "predictive_nll", lambda *_: np.array([nlls.pop(0)]))
+    learn = mars.learn_opinions
+    monkeypatch.setattr(mars, "learn_opinions", lambda *args: (learn(*args)[0],) * 2)
     prior = sp.MARS(**SMALL).fit(sp.environment("sinusoid").meta_train, 0, progress=False)
     assert (prior.score.network is not None) == stays
+    assert (prior.second is None) == stays  # beside a network nobody would hear it
     assert 2 - len(nlls) == asked
 
 

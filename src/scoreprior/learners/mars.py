@@ -283,7 +283,8 @@ class MARS:
 
         def richer() -> MARSPrior:
             final = spectral.finalise(network)
-            return eqx.tree_at(lambda p: p.score.network, prior, final, is_leaf=lambda n: n is None)
+            whole = eqx.tree_at(lambda p: p.score.network, prior, final, is_leaf=lambda n: n is None)
+            return replace(whole, second=None)  # without a closed form nobody would hear it
 
         metrics = {"training_loss": history[-1].loss}
         if validate is None:
