@@ -75,8 +75,11 @@ class Networks(eqx.Module):
 
     def encode(self, task: PaddedTasks) -> Latent:
         """q(z | task); of no point, the learned prior of z."""
-        summary = masked_mean(self.latent(_pairs(task)), task.mask)
-        mean, raw = jnp.split(self.head(summary), 2)
+        return self.summarise(self.latent(_pairs(task)), task.mask)
+
+    def summarise(self, encodings: Float[Array, "m r"], mask: Bool[Array, " m"]) -> Latent:
+        """q(z | points) of points that are encoded already."""
+        mean, raw = jnp.split(self.head(masked_mean(encodings, mask)), 2)
         return Latent(mean, 0.01 + 0.99 * jax.nn.sigmoid(raw))
 
     def decode(
@@ -124,8 +127,9 @@ def kl_divergence(q: Latent, p: Latent) -> Float[Array, ""]:
 
 def elbo(networks: Networks, context: PaddedTasks, target: PaddedTasks, noise: Float[Array, "S c"]) -> Float[Array, ""]:
     """The bound on log p(y_T | C), its expectation by z = mean + std * noise with standard normal `noise`."""
-    prior = networks.encode(context)
-    posterior = networks.encode(context._replace(mask=context.mask | target.mask))
+    both = context._replace(mask=context.mask | target.mask)
+    encodings = networks.latent(_pairs(both))  # once for prior and posterior, whose points differ by a mask only
+    prior, posterior = (networks.summarise(encodings, mask) for mask in (context.mask, both.mask))
     x = jnp.where(target.mask[:, None], target.x, 0.0)
 
     def log_prob(one: Float[Array, " c"]) -> Float[Array, ""]:
