@@ -121,14 +121,11 @@ def test_failing_dying_and_hanging_cells_do_not_stop_the_others(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot pin processes to cores")
-def test_each_worker_has_a_core_and_a_thread_of_its_own(tmp_path):
+def test_each_worker_has_a_core_of_its_own(tmp_path):
     finish(start(tmp_path, "fine*8"))
     cores = {record["pid"]: tuple(record["cores"]) for record in records(tmp_path)}
     assert all(len(each) == 1 for each in cores.values())
     assert len(set(cores.values())) == min(len(cores), len(os.sched_getaffinity(0)))
-    threads = records(tmp_path)[0]["threads"]
-    assert "--xla_cpu_multi_thread_eigen=false" in threads["XLA_FLAGS"]
-    assert threads["OMP_NUM_THREADS"] == "1"
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not pin processes to cores")
@@ -137,7 +134,13 @@ def test_an_only_worker_is_on_no_core_in_particular(tmp_path):
     finish(start(tmp_path, "fine*1", workers=1))
     (record,) = records(tmp_path)
     assert record["cores"] == sorted(os.sched_getaffinity(0))
-    assert record["threads"]["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system does not list a process's threads")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_computes_with_one_thread(tmp_path, workers):
+    finish(start(tmp_path, "computes*2", workers=workers))
+    assert [record["threads"] for record in records(tmp_path)] == [1, 1]
 
 
 def test_workers_that_are_kept_do_the_next_cells_too(tmp_path):

@@ -207,8 +207,10 @@ def _cause_of_death(code: int | None) -> str:
 @contextmanager
 def _single_threaded() -> Iterator[None]:
     """The environment in which numerical libraries start with one thread; they read it when they are imported."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    wanted = {"XLA_FLAGS": flags.strip(), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    # JAX takes a thread for every core that it may run on, whatever XLA_FLAGS say, unless one of these two is set.
+    jax = ("PJRT_NPROC", "NPROC")
+    wanted = dict.fromkeys((*jax, "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    wanted["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
