@@ -12,6 +12,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_records import make, to_older_layout
 
@@ -480,3 +481,23 @@ def test_an_ablation_has_the_selected_settings_of_the_method_it_is_made_from(tmp
     assert {name: selected_overrides(tmp_path, "berkeley", name) for name in expected} == expected
     plan = Plan(["berkeley"], list(expected), 1)
     assert [cell.overrides for cell in plan.cells(tmp_path)] == [each or {} for each in expected.values()]
+
+
+@pytest.mark.data("physionet")
+def test_carrying_coma_scores_forward_wins_by_patients_who_never_change():
+    """What docs/mars.md says of GCS: the rule's lead is an average over patients, not over observations."""
+    test, results = environment("physionet-gcs").meta_test, Results.load(Path(__file__).parents[2] / "results" / "bench")
+    points = np.array([len(task) for task in test.target])
+    constant = np.array([np.all(target.y == context.y[-1]) for context, target in zip(test.context, test.target)])
+    assert constant.mean() == 0.4
+    per_patient = {}
+    for name in ("last-value", "mars-gp"):
+        entry = results.get("physionet-gcs", name)
+        per_patient[name] = np.array([record["tasks"]["rmse"] for record in entry.records], float)
+    rule, mars = per_patient["last-value"], per_patient["mars-gp"]
+    over_points = lambda errors: np.mean(np.sqrt(errors**2 @ points / points.sum()))  # noqa: E731
+    assert np.round([rule.mean(), mars.mean()], 3).tolist() == [1.238, 1.265]
+    assert np.round([over_points(rule), over_points(mars)], 2).tolist() == [2.08, 2.01]
+    assert rule[:, constant].max() < 1e-6  # round-off
+    assert 0.1 < mars[:, constant].mean() < 0.2
+    assert np.round([rule[:, ~constant].mean(), mars[:, ~constant].mean()], 2).tolist() == [2.06, 1.99]
