@@ -486,7 +486,8 @@ def test_an_ablation_has_the_selected_settings_of_the_method_it_is_made_from(tmp
 @pytest.mark.data("physionet")
 def test_carrying_coma_scores_forward_wins_by_patients_who_never_change():
     """What docs/mars.md says of GCS: the rule's lead is an average over patients, not over observations."""
-    test, results = environment("physionet-gcs").meta_test, Results.load(Path(__file__).parents[2] / "results" / "bench")
+    test = environment("physionet-gcs").meta_test
+    results = Results.load(Path(__file__).parents[2] / "results" / "bench")
     points = np.array([len(task) for task in test.target])
     constant = np.array([np.all(target.y == context.y[-1]) for context, target in zip(test.context, test.target)])
     assert constant.mean() == 0.4
