@@ -120,6 +120,27 @@ def test_a_rule_that_wins_is_told_on_stderr_and_in_json(table, no_gp):
     assert "Warning: A straight line (ridge) beats context-mean" in result.stderr
 
 
+@pytest.mark.parametrize(("spread", "warned"), [(50, True), (1, False)])
+def test_error_bars_too_narrow_for_the_held_out_tasks_are_said(table, no_gp, spread, warned):
+    """Wild tasks that no training task is like: the table shows the coverage, and a sentence says what it means."""
+    names = [f"p{i:02}" for i in range(30)]
+    held = set(np.random.default_rng(0).permutation(len(names))[:6])
+    rng = np.random.default_rng(1)
+    lines = [
+        f"{name},{hour},{10 + rng.normal(0, spread if i in held else 1):.3f}"
+        for i, name in enumerate(names)
+        for hour in range(10)
+    ]
+    table.write_text("\n".join(["patient,hour,gcs", *lines]))
+    result = run("fit", table, *COLUMNS, "--out", table.with_name("p"), "--method", "ridge", "--json")
+    record = json.loads(result.stdout)
+    row = record["held_out"]["methods"]["ridge"]
+    assert (row["coverage90"] < 0.7) is warned
+    said = [text for text in record["warnings"] if "error bars of ridge are too narrow" in text]
+    assert len(said) == warned
+    assert all(f"{row['coverage90']:.0%} of the points" in text for text in said)
+
+
 def test_the_newest_lag_is_a_rule_for_lags_alone(table, no_gp):
     """An input of the target's size is not a lag, unless the user says that rows stand in their own order."""
     lines = [f"p{task},{hour},{hour + task / 9:.3f}" for task in range(8) for hour in range(6)]

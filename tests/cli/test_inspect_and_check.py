@@ -137,7 +137,7 @@ def test_check_says_when_error_bars_are_too_narrow(prior, table):
 )
 def test_the_verdict_says_no_more_than_the_points_allow(tasks, coverage, error, words):
     record = {"tasks": tasks, "points": 1000, "coverage90": coverage, "coverage90_se": error}
-    assert words in _verdict(record)[0]
+    assert words in _verdict(record)
 
 
 def test_check_refuses_what_cannot_be_checked(prior, table):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -70,6 +70,7 @@ def record(frame: pd.DataFrame) -> dict[str, Any]:
                 "nll": line["nll"],
                 "nll_se": line["nll_se"],
                 "coverage90": line["pooled_coverage90"],
+                "coverage90_se": coverage_error(frame[frame["method"] == line["method"]]),
             }
             for line in lines
         },
@@ -89,6 +90,27 @@ def grid(held_out: dict[str, Any], target: str) -> Grid:
         nll = "-" if np.isnan(row["nll"]) else f"{row['nll']:.3f}"
         table.add_row(name, f"{row['rmse']:.4g}{spread}", nll, coverage)
     return table
+
+
+def coverage_error(rows: pd.DataFrame) -> float:
+    """Standard error of the share of points in the 90% interval, over tasks: points of one task miss together."""
+    return float(rows["coverage90"].std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else float("nan")
+
+
+Bars = Literal["none", "too few tasks", "too narrow", "too wide", "unclear", "right"]
+
+
+def judge_bars(coverage: float, error: float, tasks: int, points: int) -> Bars:
+    """What the share of points in the 90% interval says of the error bars; two standard errors are chance."""
+    if not np.isfinite(coverage):
+        return "none"
+    if tasks < FEWEST_TASKS or not np.isfinite(error):
+        return "too few tasks"
+    # With all tasks alike the spread over tasks is zero, yet the number of points still limits what can be said.
+    chance = 2 * max(error, float(np.sqrt(0.09 / points)))
+    if abs(coverage - 0.9) > chance:
+        return "too narrow" if coverage < 0.9 else "too wide"
+    return "unclear" if chance > 0.1 else "right"
 
 
 @dataclass(frozen=True)
@@ -130,6 +152,17 @@ def verdicts(frame: pd.DataFrame, method: str) -> list[str]:
             text += f" Its error bars are as good, too: consider --method {rival}."
         found.append(text)
     return found
+
+
+def narrow_words(held_out: dict[str, Any], method: str) -> str | None:
+    """A warning where fewer held-out points than promised lie in the method's 90% interval."""
+    row = held_out["methods"][method]
+    if judge_bars(row["coverage90"], row["coverage90_se"], held_out["tasks"], held_out["points"]) != "too narrow":
+        return None
+    return (
+        f"The error bars of {method} are too narrow on your held-out tasks: {row['coverage90']:.0%} of the points lie "
+        "in the 90% interval."
+    )
 
 
 def enough_words(tasks: TaskSet) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 import typer
 from rich.table import Table as Grid
 
+from scoreprior.cli import _held_out
 from scoreprior.cli._console import (
     FIGURES,
     CallError,
@@ -108,7 +109,7 @@ def run_check(
             "interval of the prior alone. Do not rely on predictions with known_points 0."
         )
     record = _record(summary, frame, rules, outside) | {"coverage90_without_points": blind, "plot": plot}
-    talk.result(record, _grid(record, columns.target), *_verdict(record))
+    talk.result(record, _grid(record, columns.target), _verdict(record))
     if plot is not None:
         talk.say(f"Figure: {plot}")
 
@@ -140,14 +141,13 @@ def _outside(pairs: ContextTarget, notes: Notes) -> int:
 def _record(summary: pd.Series, frame: pd.DataFrame, rules: dict[str, float], outside: int) -> dict[str, Any]:
     names = ("rmse", "rmse_se", "nll", "nll_se", "crps", "pooled_calibration_error", "pooled_calibration_floor")
     pits = np.concatenate(frame["pit"].to_list())
-    spread = frame["coverage90"].std(ddof=1) / np.sqrt(len(frame)) if len(frame) > 1 else np.nan
     return {
         "tasks": int(summary["n_tasks"]),
         "points": int(summary["n_points"]),
         **{name: float(summary[name]) for name in names},
         "coverage50": float(np.mean(np.abs(pits - 0.5) <= 0.25)) if np.isfinite(pits).all() else np.nan,
         "coverage90": float(summary["pooled_coverage90"]),
-        "coverage90_se": float(spread),
+        "coverage90_se": _held_out.coverage_error(frame),
         "width90": float(summary["width90"]),
         "rules": rules,
         "extrapolating": outside,
@@ -174,23 +174,16 @@ def _grid(record: dict[str, Any], target: str) -> Grid:
     return table
 
 
-def _verdict(record: dict[str, Any]) -> list[str]:
-    """What the coverage means, in a sentence; two standard errors over tasks are chance."""
-    if not np.isfinite(record["coverage90"]):
-        return ["This method predicts points without error bars."]
-    error = record["coverage90_se"]
-    if record["tasks"] < 5 or not np.isfinite(error):
-        return ["These are too few tasks to judge the error bars."]
-    gap = record["coverage90"] - 0.9
-    # With all tasks alike the spread over tasks is zero, yet the number of points still limits what can be said.
-    chance = 2 * max(error, float(np.sqrt(0.09 / record["points"])))
-    if gap < -chance:
-        return ["The error bars are too narrow: fewer points than promised lie in the 90% interval."]
-    if gap > chance:
-        return ["The error bars are too wide: more points than promised lie in the 90% interval."]
-    if chance > 0.1:
-        return [
-            f"So few tasks cannot tell whether the error bars are right: {record['coverage90']:.0%} instead of 90% may "
-            "be chance."
-        ]
-    return ["The 90% interval holds what it promises, as far as so many tasks can tell."]
+def _verdict(record: dict[str, Any]) -> str:
+    """What the coverage means, in a sentence."""
+    coverage, error = record["coverage90"], record["coverage90_se"]
+    words: dict[_held_out.Bars, str] = {
+        "none": "This method predicts points without error bars.",
+        "too few tasks": "These are too few tasks to judge the error bars.",
+        "too narrow": "The error bars are too narrow: fewer points than promised lie in the 90% interval.",
+        "too wide": "The error bars are too wide: more points than promised lie in the 90% interval.",
+        "unclear": "So few tasks cannot tell whether the error bars are right: "
+        f"{coverage:.0%} instead of 90% may be chance.",
+        "right": "The 90% interval holds what it promises, as far as so many tasks can tell.",
+    }
+    return words[_held_out.judge_bars(coverage, error, record["tasks"], record["points"])]

@@ -119,9 +119,11 @@ def _look(
     held, rest = len(environment.meta_test), len(environment.meta_train)
     talk.say(f"Holding out {held} tasks, training {method} and simple rules on the other {rest} to compare them ...")
     frame = _held_out.compare(compared, environment, seed, talk)
-    for text in _held_out.verdicts(frame, method):
+    held_out = _held_out.record(frame)
+    narrow = _held_out.narrow_words(held_out, method)
+    for text in [*_held_out.verdicts(frame, method), *([] if narrow is None else [narrow])]:
         talk.warn(text)
-    return _held_out.record(frame)
+    return held_out
 
 
 def _odd_sizes(talk: Talk, tasks: TaskSet, columns: Columns) -> None:
