@@ -497,7 +497,7 @@ def test_carrying_coma_scores_forward_wins_by_patients_who_never_change():
         per_patient[name] = np.array([record["tasks"]["rmse"] for record in entry.records], float)
     rule, mars = per_patient["last-value"], per_patient["mars-gp"]
     over_points = lambda errors: np.mean(np.sqrt(errors**2 @ points / points.sum()))  # noqa: E731
-    assert np.round([rule.mean(), mars.mean()], 3).tolist() == [1.238, 1.265]
+    assert np.round([rule.mean(), mars.mean()], 3).tolist() == [1.238, 1.266]
     assert np.round([over_points(rule), over_points(mars)], 2).tolist() == [2.08, 2.01]
     assert rule[:, constant].max() < 1e-6  # round-off
     assert 0.1 < mars[:, constant].mean() < 0.2
