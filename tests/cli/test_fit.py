@@ -141,6 +141,22 @@ def test_error_bars_too_narrow_for_the_held_out_tasks_are_said(table, no_gp, spr
     assert all(f"{row['coverage90']:.0%} of the points" in text for text in said)
 
 
+@pytest.mark.parametrize(
+    ("coverage", "error", "words"),
+    [
+        (0.6, 0.05, "are too narrow"),
+        (0.6, 0.2, "may be chance"),
+        (0.85, 0.2, None),
+        (0.9, 0.02, None),
+        (np.nan, np.nan, None),
+    ],
+)
+def test_low_coverage_is_told_even_where_it_may_be_chance(coverage, error, words):
+    held_out = {"tasks": 7, "points": 100, "methods": {"ridge": {"coverage90": coverage, "coverage90_se": error}}}
+    text = _held_out.narrow_words(held_out, "ridge")
+    assert (text is None) if words is None else (words in text and "60% of the points" in text)
+
+
 def test_the_newest_lag_is_a_rule_for_lags_alone(table, no_gp):
     """An input of the target's size is not a lag, unless the user says that rows stand in their own order."""
     lines = [f"p{task},{hour},{hour + task / 9:.3f}" for task in range(8) for hour in range(6)]

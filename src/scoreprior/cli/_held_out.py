@@ -29,6 +29,8 @@ LAGS = frozenset({"newest-lag"})
 """Rules for inputs that are earlier values of the target, never for a time that happens to be of its size."""
 FEWEST_TASKS = 5
 MOST_HELD_OUT = 200
+LOW_COVERAGE = 0.8
+"""Share of points in the 90% interval below which people are told, even where it may be chance."""
 
 
 def cut(tasks: TaskSet, seed: int) -> Environment | None:
@@ -157,12 +159,17 @@ def verdicts(frame: pd.DataFrame, method: str) -> list[str]:
 def narrow_words(held_out: dict[str, Any], method: str) -> str | None:
     """A warning where fewer held-out points than promised lie in the method's 90% interval."""
     row = held_out["methods"][method]
-    if judge_bars(row["coverage90"], row["coverage90_se"], held_out["tasks"], held_out["points"]) != "too narrow":
-        return None
-    return (
-        f"The error bars of {method} are too narrow on your held-out tasks: {row['coverage90']:.0%} of the points lie "
-        "in the 90% interval."
-    )
+    coverage = row["coverage90"]
+    bars = judge_bars(coverage, row["coverage90_se"], held_out["tasks"], held_out["points"])
+    share = f"{coverage:.0%} of the points lie in the 90% interval"
+    if bars == "too narrow":
+        return f"The error bars of {method} are too narrow on your held-out tasks: {share}."
+    if bars == "unclear" and coverage < LOW_COVERAGE:
+        return (
+            f"The error bars of {method} may be too narrow: {share}. With {held_out['tasks']} held-out tasks this may "
+            "be chance; scoreprior check tells on more."
+        )
+    return None
 
 
 def enough_words(tasks: TaskSet) -> str:

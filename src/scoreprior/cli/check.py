@@ -37,8 +37,6 @@ from scoreprior.evaluation import evaluate, summarise
 from scoreprior.learners import Prior, learner
 from scoreprior.tasks import ContextTarget, Task, TaskSet
 
-_TOO_NARROW = 0.8
-"""Coverage below which predictions without any known point are warned of; whole tasks miss at once, so 90% is noisy."""
 RULES = ("last-value", "context-mean")
 """Rules whose error depends on nothing but the task itself, so that any table can be their measure."""
 
@@ -103,7 +101,7 @@ def run_check(
         from scoreprior.cli import _figures  # matplotlib takes its time
 
         write_figure(plot, _figures.calibration(frame))
-    if blind < _TOO_NARROW:
+    if blind < _held_out.LOW_COVERAGE:  # whole tasks miss at once, so 90% is noisy
         talk.warn(
             f"Before the first point of a task the error bars are too narrow: {blind:.0%} of all points lie in the 90% "
             "interval of the prior alone. Do not rely on predictions with known_points 0."
