@@ -156,20 +156,20 @@ def verdicts(frame: pd.DataFrame, method: str) -> list[str]:
     return found
 
 
-def narrow_words(held_out: dict[str, Any], method: str) -> str | None:
-    """A warning where fewer held-out points than promised lie in the method's 90% interval."""
+def narrow_words(held_out: dict[str, Any], method: str) -> list[str]:
+    """A plain warning where fewer held-out points than promised lie in the method's 90% interval."""
     row = held_out["methods"][method]
     coverage = row["coverage90"]
     bars = judge_bars(coverage, row["coverage90_se"], held_out["tasks"], held_out["points"])
     share = f"{coverage:.0%} of the points lie in the 90% interval"
     if bars == "too narrow":
-        return f"The error bars of {method} are too narrow on your held-out tasks: {share}."
+        return [f"The error bars of {method} are too narrow on your held-out tasks: {share}."]
     if bars == "unclear" and coverage < LOW_COVERAGE:
-        return (
+        return [
             f"The error bars of {method} may be too narrow: {share}. With {held_out['tasks']} held-out tasks this may "
             "be chance; scoreprior check tells on more."
-        )
-    return None
+        ]
+    return []
 
 
 def enough_words(tasks: TaskSet) -> str:

@@ -120,8 +120,7 @@ def _look(
     talk.say(f"Holding out {held} tasks, training {method} and simple rules on the other {rest} to compare them ...")
     frame = _held_out.compare(compared, environment, seed, talk)
     held_out = _held_out.record(frame)
-    narrow = _held_out.narrow_words(held_out, method)
-    for text in [*_held_out.verdicts(frame, method), *([] if narrow is None else [narrow])]:
+    for text in _held_out.verdicts(frame, method) + _held_out.narrow_words(held_out, method):
         talk.warn(text)
     return held_out
 
