@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from scoreprior._types import Score
+from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.inference import BNNConfig, Box, FSVGDConfig, FSVGDHyper, Network, fsvgd, init_particles
-from scoreprior.kernels import Matern, ZeroMean
 from scoreprior.scores.exact import GaussianProcessScore
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.tasks import PaddedTasks

@@ -17,8 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from scoreprior.gp.fit import PoolingConfig, learn_process
 from scoreprior.interpolators import GPInterpolator
-from scoreprior.pooling import PoolingConfig, learn_process
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet
 
 REFERENCE_CPU = 800.0

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import scoreprior as sp
-from scoreprior.tables import read_table
+from scoreprior.tasks.files import read_table
 
 
 def invent(path: Path) -> Path:

@@ -12,8 +12,8 @@ import pytest
 from scoreprior import metrics
 from scoreprior.environments import Card, Environment
 from scoreprior.evaluation import METRICS, evaluate, evaluate_oracle, measure, summarise
-from scoreprior.learners._base import Mixture, Prior
-from scoreprior.predictive import Predictive
+from scoreprior.learners._base import Prior
+from scoreprior.predictive import Mixture, Predictive
 from scoreprior.tasks import Standardizer, Task, TaskSet
 
 

@@ -24,17 +24,17 @@ from hypothesis import strategies as st
 
 from scoreprior import serialization
 from scoreprior._trees import TreeError, decode, encode, resolve
+from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp.kernels import Basis, BasisMean, Linear, Matern, Sum
+from scoreprior.gp.process import GaussianProcess
+from scoreprior.gp.scale import Widths
 from scoreprior.interpolators.gp import GPInterpolator
-from scoreprior.kernels import Basis, BasisMean, Linear, Matern, Sum
 from scoreprior.learners import Prior, learner, methods
 from scoreprior.learners.gaussian_process import PooledGPPrior
 from scoreprior.learners.naive import NaivePrior
-from scoreprior.pooling import PoolingConfig
-from scoreprior.process import GaussianProcess
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.serialization import PriorFileError, describe, load_prior, save_prior
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet
-from scoreprior.widths import Widths
 
 # Settings with which a method is quick to fit; the others wait for `-m slow`.
 QUICK: dict[str, dict[str, Any]] = {
@@ -604,4 +604,4 @@ def test_only_classes_of_the_package_are_found(label: str) -> None:
 
 def test_classes_of_the_package_are_found() -> None:
     assert resolve("scoreprior.tasks:Standardizer") is Standardizer
-    assert resolve("scoreprior.process:GaussianProcess") is GaussianProcess
+    assert resolve("scoreprior.gp.process:GaussianProcess") is GaussianProcess

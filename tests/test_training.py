@@ -22,11 +22,11 @@ import pytest
 from jax.tree_util import Partial
 from jaxtyping import Array, PRNGKeyArray
 
-from scoreprior import _training
+from scoreprior import training as _training
 from scoreprior._checkpoint import CheckpointError
 from scoreprior._progress import track
-from scoreprior._training import DivergenceError, TrainingConfig, train
 from scoreprior.serialization import PriorFileError, describe, load_prior
+from scoreprior.training import DivergenceError, TrainingConfig, train
 
 KEY = jax.random.key(7)
 
@@ -248,7 +248,7 @@ SCRIPT = """
     import os, signal, stat, sys
     sys.path.insert(0, {tests!r})
     from test_training import CONFIG, KEY, count, held_out, line, noisy_loss
-    from scoreprior._training import train
+    from scoreprior.training import train
 
     writes, fsync = 0, os.fsync
 

@@ -19,7 +19,7 @@ print("settings", "unchanged" if (dict(jax.config.values), np.geterr()) == befor
 import pandas as pd
 from scoreprior import metrics
 from scoreprior.predictive import Predictive
-from scoreprior._arrays import check_query
+from scoreprior.tasks.checks import check_query
 from scoreprior.tasks import Standardizer, Task, TaskSet, bucket
 
 rng = np.random.default_rng(0)

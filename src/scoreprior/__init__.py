@@ -1,6 +1,5 @@
 """Learn a prior over functions from a few small regression datasets; predict a new one with honest error bars."""
 
-from scoreprior._arrays import TaskError
 from scoreprior.environments import DataError, Environment, environment, environments
 from scoreprior.evaluation import evaluate, evaluate_oracle, summarise
 from scoreprior.interpolators import (
@@ -13,7 +12,7 @@ from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learn
 from scoreprior.learners.mars import MARS
 from scoreprior.predictive import NoDistributionError, Predictive
 from scoreprior.serialization import PriorFileError, load_prior
-from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskSet
+from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskError, TaskSet
 
 __version__ = "0.1.0"
 

@@ -1,13 +1,15 @@
-"""`Predictive`: what every method answers with, in ORIGINAL units."""
+"""What every method answers with: `Mixture` in standardised units inside, `Predictive` in ORIGINAL units outside."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from scipy.special import logsumexp, ndtr, ndtri
 
 from scoreprior._types import KeyLike, as_generator
@@ -15,6 +17,26 @@ from scoreprior._types import KeyLike, as_generator
 
 class NoDistributionError(TypeError):
     """A point predictor was asked for a distribution."""
+
+
+class Mixture(NamedTuple):
+    """A predictive in standardised units: locs (L, q), scales (L, q) or None, joint draws of f (S, q) or None."""
+
+    locs: Float[Array, "L q"]
+    scales: Float[Array, "L q"] | None = None
+    draws: Float[Array, "S q"] | None = None
+
+    def average_with(self, other: Mixture) -> Mixture:
+        """Half of each; draws are shifted to the mean of both, and keep their shapes."""
+        assert self.scales is not None
+        assert other.scales is not None
+        most = math.lcm(len(self.locs), len(other.locs))  # components are equally likely: so many of each
+        locs, scales = (
+            jnp.concatenate([jnp.repeat(part, most // len(part), axis=0) for part in parts])
+            for parts in ((self.locs, other.locs), (self.scales, other.scales))
+        )
+        shift = 0.5 * (jnp.mean(other.locs, axis=0) - jnp.mean(self.locs, axis=0))
+        return Mixture(locs, scales, None if self.draws is None else self.draws + shift)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from scoreprior._arrays import TaskError
 from scoreprior.bench import Campaign, Cell, InlineRunner, reproduce_tables
 from scoreprior.bench.watch import Progress, outcome
+from scoreprior.tasks.checks import TaskError
 
 
 def work(cell: Cell) -> dict:

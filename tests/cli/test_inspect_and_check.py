@@ -11,9 +11,9 @@ from own_table import COLUMNS, rows, run
 import scoreprior as sp
 from scoreprior.cli.check import _verdict
 from scoreprior.cli.inspect import noise_std
-from scoreprior.kernels import Matern, ZeroMean
+from scoreprior.gp.kernels import Matern, ZeroMean
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.learners.gaussian_process import PooledGPPrior
-from scoreprior.process import GaussianProcess
 from scoreprior.tasks import Standardizer
 
 

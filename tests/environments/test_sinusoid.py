@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scoreprior._arrays import TaskError
 from scoreprior.environments import environment
 from scoreprior.environments.sinusoid import sinusoid, sinusoid_oracle
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import Task
+from scoreprior.tasks.checks import TaskError
 
 EMPTY = Task(np.zeros((0, 1)), np.zeros(0))
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
+from scoreprior.gp.kernels import Matern, ZeroMean
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import fsvgd
 from scoreprior.inference.bnn import BNNConfig, init_particles
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.measurement import Box
-from scoreprior.kernels import Matern, ZeroMean
-from scoreprior.process import GaussianProcess
 from scoreprior.scores.exact import GaussianProcessScore
 from scoreprior.tasks import PaddedTasks
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
+from scoreprior.gp.kernels import Linear as LinearKernel
+from scoreprior.gp.kernels import ZeroMean
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import fsvgd, fvi
 from scoreprior.inference.fvi import FVIConfig, gaussian_score, spectral_score
 from scoreprior.inference.measurement import Box
-from scoreprior.kernels import Linear as LinearKernel
-from scoreprior.kernels import ZeroMean
-from scoreprior.process import GaussianProcess
 from scoreprior.scores.exact import GaussianProcessScore
 from scoreprior.tasks import PaddedTasks
 

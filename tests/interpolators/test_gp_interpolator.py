@@ -12,11 +12,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from scoreprior import kernels
+from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.interpolators import GPInterpolator, gp
 from scoreprior.interpolators._base import folds, task_keys
 from scoreprior.interpolators.gp import LENGTHSCALES, cross_validate
-from scoreprior.pooling import PoolingConfig
-from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks, Task, TaskSet
 
 NOISE = 0.1

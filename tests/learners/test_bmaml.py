@@ -11,13 +11,13 @@ from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 import scoreprior as sp
-from scoreprior._training import TrainingConfig
 from scoreprior.inference.bnn import BNNConfig, init_particles
 from scoreprior.inference.svgd import svgd_direction
 from scoreprior.learners import bmaml
 from scoreprior.learners.bmaml import BMAML, Hyper, Particle, log_posterior, mixture_nll, svgd_step
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import PaddedTasks
+from scoreprior.training import TrainingConfig
 
 # Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.
 pytestmark = pytest.mark.slow

@@ -15,6 +15,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import Matern
 
 import scoreprior as sp
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
@@ -22,7 +23,6 @@ from scoreprior.inference.svgd import SVGDConfig
 from scoreprior.learners import _base
 from scoreprior.learners.bnn import VanillaBNN, weight_posterior
 from scoreprior.learners.functional_bnn import FunctionalBNN, FunctionalVI, GPPriorConfig, learn_zero_mean
-from scoreprior.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
 
 # Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.

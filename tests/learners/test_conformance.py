@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import scoreprior as sp
-from scoreprior._training import TrainingConfig
+from scoreprior.gp.fit import PoolingConfig
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig
 from scoreprior.learners import _base
-from scoreprior.pooling import PoolingConfig
 from scoreprior.scores.network import NetworkConfig
+from scoreprior.training import TrainingConfig
 
 # Settings that make a method quick enough for this table; the interface does not depend on them.
 MARS = {

@@ -11,11 +11,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import scoreprior as sp
-from scoreprior.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, Wave, ZeroMean, squared_distances
+from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, Wave, ZeroMean, squared_distances
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.learners._base import groups_by_size
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
-from scoreprior.pooling import PoolingConfig
-from scoreprior.process import GaussianProcess
 from scoreprior.tasks import Standardizer
 
 KERNELS = {

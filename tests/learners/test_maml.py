@@ -10,12 +10,12 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import scoreprior as sp
-from scoreprior._training import TrainingConfig
 from scoreprior.inference.bnn import BNNConfig, init_network
 from scoreprior.learners import maml
 from scoreprior.learners._episodes import Cut, MetaLoss, sample_episodes, split_task
 from scoreprior.learners.maml import MAML, Initialisation, inner_step, squared_error
 from scoreprior.tasks import PaddedTasks
+from scoreprior.training import TrainingConfig
 
 # Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.
 pytestmark = pytest.mark.slow

@@ -13,22 +13,22 @@ import pytest
 
 import scoreprior as sp
 from scoreprior import _checkpoint
-from scoreprior._training import TrainingConfig
+from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp.kernels import LinearMean, Matern
+from scoreprior.gp.process import GaussianProcess
+from scoreprior.gp.scale import Widths
 from scoreprior.inference.fsvgd import FSVGDConfig
-from scoreprior.kernels import LinearMean, Matern
 from scoreprior.learners import mars
 from scoreprior.learners._base import bare, evaluate_many, infer_many
 from scoreprior.learners._calibration import predictive_nll
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
 from scoreprior.learners.mars_prior import _smooth
-from scoreprior.pooling import PoolingConfig
-from scoreprior.process import GaussianProcess
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.gaussian import ShrunkGaussian
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.serialization import describe
 from scoreprior.tasks import bucket
-from scoreprior.widths import Widths
+from scoreprior.training import TrainingConfig
 
 
 def process() -> GaussianProcess:

@@ -15,11 +15,11 @@ from scipy.integrate import simpson
 from scipy.stats import norm
 
 import scoreprior as sp
-from scoreprior._training import TrainingConfig
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.learners import _base
 from scoreprior.learners.mlap import MLAP, Constants, Joint, MetaBound, WeightGaussian, complexity, divergence
 from scoreprior.tasks import PaddedTasks
+from scoreprior.training import TrainingConfig
 
 # Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.
 pytestmark = pytest.mark.slow

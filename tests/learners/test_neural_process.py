@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import scoreprior as sp
-from scoreprior._training import TrainingConfig
 from scoreprior.learners.neural_process import NeuralProcess, NeuralProcessPrior, attend, elbo
 from scoreprior.tasks import PaddedTasks, Standardizer
+from scoreprior.training import TrainingConfig
 
 # Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.
 pytestmark = pytest.mark.slow

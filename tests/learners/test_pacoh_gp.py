@@ -12,12 +12,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import scoreprior as sp
-from scoreprior import _training
-from scoreprior._training import TrainingConfig
+from scoreprior import training as _training
 from scoreprior.learners import _pacoh, pacoh_gp
 from scoreprior.learners.pacoh_gp import PACOHGP
 from scoreprior.space import override, sample
 from scoreprior.tasks import PaddedTasks
+from scoreprior.training import TrainingConfig
 
 # Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.
 pytestmark = pytest.mark.slow

@@ -11,13 +11,13 @@ from jax.flatten_util import ravel_pytree
 from scipy.stats import multivariate_normal, norm
 
 import scoreprior as sp
-from scoreprior import _training
-from scoreprior._training import TrainingConfig
+from scoreprior import training as _training
 from scoreprior.inference.bnn import BNNConfig, init_network
 from scoreprior.learners import pacoh_nn
 from scoreprior.learners.pacoh_nn import PACOHNN, Regressor, WeightPrior
 from scoreprior.space import override, sample
 from scoreprior.tasks import PaddedTasks
+from scoreprior.training import TrainingConfig
 
 # Nearly all of the time is compilation; the default suite keeps the conformance of cheaper methods.
 pytestmark = pytest.mark.slow

@@ -9,12 +9,12 @@ import pytest
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from scoreprior._arrays import TaskError
 from scoreprior.bench import Tables, catalogue, reproduce_tables, work
 from scoreprior.bench.campaign import read_records
 from scoreprior.cli import app
 from scoreprior.reproduce import _output, everything, score_tables
 from scoreprior.reproduce._output import Report, Settings, kept, save
+from scoreprior.tasks.checks import TaskError
 
 
 class Fakes:

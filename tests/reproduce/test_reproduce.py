@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from scoreprior import reproduce as package
 from scoreprior.cli import app
 from scoreprior.environments.processes import sinusoidal_mean
-from scoreprior.kernels import Matern
+from scoreprior.gp.kernels import Matern
 from scoreprior.reproduce import choose, experiments, figure2, reproduce, score_tables
 from scoreprior.reproduce._measure import measure
 from scoreprior.reproduce._output import Report, Settings, save, table

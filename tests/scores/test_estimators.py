@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.special import eval_jacobi
 
-from scoreprior._training import TrainingConfig
 from scoreprior.inference.fsvgd import prior_at
 from scoreprior.interpolators._base import FittedInterpolator
 from scoreprior.scores import (
@@ -33,6 +32,7 @@ from scoreprior.scores import (
 )
 from scoreprior.scores.fitted_network import reweighted
 from scoreprior.scores.whitened import whitening
+from scoreprior.training import TrainingConfig
 
 FAMILIES = ["rbf", "imq", "imqp"]
 FACTOR = np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [-0.3, 0.2, 0.7]])

@@ -19,13 +19,13 @@ import numpy as np
 import typer
 from rich.console import Console, RenderableType
 
-from scoreprior._arrays import TaskError
 from scoreprior._files import is_special, replace_file
-from scoreprior._training import DivergenceError
 from scoreprior.environments import DataError
 from scoreprior.predictive import NoDistributionError
 from scoreprior.serialization import PriorFileError
-from scoreprior.tables import ColumnError, TableError
+from scoreprior.tasks.checks import TaskError
+from scoreprior.tasks.files import ColumnError, TableError
+from scoreprior.training import DivergenceError
 
 MOST_SEED = 2**31 - 1
 """Commands count up from the seed; this leaves them room below what a JAX key takes."""

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from rich.table import Table as Grid
 
-from scoreprior._arrays import TaskError
 from scoreprior.cli._console import Talk, count
 from scoreprior.environments import Environment
 from scoreprior.environments._base import Card
 from scoreprior.evaluation import evaluate, summarise
 from scoreprior.learners import MetaLearner
 from scoreprior.tasks import TaskSet
+from scoreprior.tasks.checks import TaskError
 
 RULES = {
     "last-value": "carrying the last value forward",

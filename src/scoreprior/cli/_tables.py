@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from scoreprior.cli._console import CallError, Talk, count
-from scoreprior.tables import Table, TableError, read_table
 from scoreprior.tasks import Task, TaskSet
+from scoreprior.tasks.files import Table, TableError, read_table
 
 MOST_POINTS = 200
 """Points of a task that are used; the cost of a task grows with their cube."""

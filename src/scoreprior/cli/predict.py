@@ -35,8 +35,8 @@ from scoreprior.cli._notes import Notes, choose_columns, line, open_prior
 from scoreprior.cli._tables import ONLY_TASK, Columns, input_names, named, read_tasks, tell
 from scoreprior.learners import Posteriors, Prior
 from scoreprior.predictive import Predictive
-from scoreprior.tables import TableError, read_table
 from scoreprior.tasks import Task, TaskSet
+from scoreprior.tasks.files import TableError, read_table
 
 GRID = 200
 """Points of the grid that is predicted without --at: enough to see a daily cycle in a week of readings."""

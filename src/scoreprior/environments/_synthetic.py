@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from scoreprior._arrays import TaskError
 from scoreprior.tasks import ContextTarget, Task, TaskSet
+from scoreprior.tasks.checks import TaskError
 
 Draw: TypeAlias = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 """One random task of m points: draw(rng, m) -> x (m,), y (m,)."""

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from scoreprior._arrays import TaskError
 from scoreprior.environments._base import Card, Environment
 from scoreprior.environments._store import DataError, data_directory
 from scoreprior.tasks import ContextTarget, Task, TaskSet
+from scoreprior.tasks.checks import TaskError
 
 GAIN_NAMES = ("gain 1", "gain 2", "gain 3")  # the file does not say which is which
 FILE, FOLDER, QUANTITY = "meta_data_argus_sim.json", "argus_data", "TV"

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scoreprior._arrays import check_query
 from scoreprior.environments._base import Card, Environment
 from scoreprior.environments._synthetic import (
     X_RANGE,
@@ -31,6 +30,7 @@ from scoreprior.environments._synthetic import (
 )
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import Task
+from scoreprior.tasks.checks import check_query
 
 AnyArray = TypeVar("AnyArray", np.ndarray, jax.Array)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from scoreprior._arrays import check_query
 from scoreprior.environments._base import Card, Environment
 from scoreprior.environments._synthetic import X_RANGE, check_context, describe, quantiles, simulate
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import Task
+from scoreprior.tasks.checks import check_query
 
 FREQUENCY = 1.5
 AMPLITUDE = (0.7, 1.3)  # a ~ U

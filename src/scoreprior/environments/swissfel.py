@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from scoreprior._arrays import TaskError
 from scoreprior.environments._base import Card, Environment
 from scoreprior.environments._store import DataError, data_directory
 from scoreprior.tasks import Task, TaskSet
+from scoreprior.tasks.checks import TaskError
 
 FOLDER = "swissfel"
 EXPERIMENTS = ("2018_10_31/line_ucb_ascent", "2018_10_31/line_ucb", "2018_10_31/neldermead")

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._compilation import BRIEFLY
 from scoreprior._types import KeyLike, as_key
+from scoreprior.gp.fit import PoolingConfig, learn_process
+from scoreprior.gp.kernels import Matern, ZeroMean
+from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.interpolators._base import FittedInterpolator, folds, task_keys
-from scoreprior.kernels import Matern, ZeroMean
-from scoreprior.pooling import PoolingConfig, learn_process
-from scoreprior.process import Conditioned, GaussianProcess
 from scoreprior.tasks import PaddedTasks
 
 LENGTHSCALES = tuple(10.0 ** (-3 + 4 * i / 9) for i in range(10))

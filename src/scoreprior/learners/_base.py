@@ -7,7 +7,6 @@ original units.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from os import PathLike
@@ -19,33 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from scoreprior._arrays import TaskError, check_query
 from scoreprior._compilation import LIGHTLY
 from scoreprior._types import KeyLike, as_key
-from scoreprior.predictive import Predictive
+from scoreprior.predictive import Mixture, Predictive
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
+from scoreprior.tasks.checks import TaskError, check_query
 
 _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
-
-
-class Mixture(NamedTuple):
-    """A predictive in standardised units: locs (L, q), scales (L, q) or None, joint draws of f (S, q) or None."""
-
-    locs: Float[Array, "L q"]
-    scales: Float[Array, "L q"] | None = None
-    draws: Float[Array, "S q"] | None = None
-
-    def beside(self, other: Mixture) -> Mixture:
-        """Half of each; draws are shifted to the mean of both, and keep their shapes."""
-        assert self.scales is not None
-        assert other.scales is not None
-        most = math.lcm(len(self.locs), len(other.locs))  # components are equally likely: so many of each
-        locs, scales = (
-            jnp.concatenate([jnp.repeat(part, most // len(part), axis=0) for part in parts])
-            for parts in ((self.locs, other.locs), (self.scales, other.scales))
-        )
-        shift = 0.5 * (jnp.mean(other.locs, axis=0) - jnp.mean(self.locs, axis=0))
-        return Mixture(locs, scales, None if self.draws is None else self.draws + shift)
 
 
 @runtime_checkable

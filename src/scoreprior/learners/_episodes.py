@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scoreprior._compilation import BRIEFLY
-from scoreprior._training import TrainingConfig, train
 from scoreprior._types import as_generator
 from scoreprior.tasks import PaddedTasks
+from scoreprior.training import TrainingConfig, train
 
 Model = TypeVar("Model")
 EpisodeLoss: TypeAlias = Callable[[Any, PaddedTasks, PaddedTasks, PRNGKeyArray], Float[Array, "*g"]]

@@ -20,17 +20,18 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_particles
 from scoreprior.inference.likelihood import log_likelihood
 from scoreprior.inference.measurement import Box
 from scoreprior.inference.svgd import svgd_direction
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
 from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
 from scoreprior.learners.maml import STEP_GRID
+from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.training import TrainingConfig
 
 
 class Particle(eqx.Module):

@@ -28,8 +28,9 @@ from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig, SVGDHyper
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
 from scoreprior.learners._calibration import predictive_nll
+from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 

@@ -21,20 +21,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, train
 from scoreprior._types import KeyLike, as_generator, as_key
+from scoreprior.gp.kernels import Matern, ZeroMean
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import fsvgd, fvi
 from scoreprior.inference.bnn import BNNConfig, Network, init_particles
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
 from scoreprior.inference.fvi import FVIConfig, FVIHyper
 from scoreprior.inference.measurement import Box, DataDriven
-from scoreprior.kernels import Matern, ZeroMean
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
 from scoreprior.learners.bnn import sizes
-from scoreprior.process import GaussianProcess
+from scoreprior.predictive import Mixture
 from scoreprior.scores.exact import GaussianProcessScore
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.training import TrainingConfig, train
 
 
 @dataclass(frozen=True)

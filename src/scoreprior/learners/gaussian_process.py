@@ -11,10 +11,11 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from scoreprior._types import KeyLike, as_key
-from scoreprior.kernels import Matern, ZeroMean
-from scoreprior.learners._base import Mixture, Prior
-from scoreprior.pooling import PoolingConfig, learn_opinions
-from scoreprior.process import Conditioned, GaussianProcess
+from scoreprior.gp.fit import PoolingConfig, learn_opinions
+from scoreprior.gp.kernels import Matern, ZeroMean
+from scoreprior.gp.process import Conditioned, GaussianProcess
+from scoreprior.learners._base import Prior
+from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
 
@@ -32,7 +33,7 @@ class PooledGPPrior(Prior):
         own = exact_predictive(self.process, state[0], x)
         if self.second is None or state[1] is None:
             return own
-        return own.beside(exact_predictive(self.second, state[1], x))
+        return own.average_with(exact_predictive(self.second, state[1], x))
 
 
 @dataclass(frozen=True)

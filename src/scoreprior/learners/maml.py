@@ -19,14 +19,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.inference.measurement import Box
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
 from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
+from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.training import TrainingConfig
 
 STEP_GRID = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50)
 """Numbers of inner steps for a new task to choose from."""

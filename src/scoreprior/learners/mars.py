@@ -23,8 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, evaluate, train
 from scoreprior._types import KeyLike, as_key
+from scoreprior.gp.fit import PoolingConfig, learn_opinions
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
@@ -32,14 +33,13 @@ from scoreprior.interpolators import DropoutInterpolator, FittedInterpolator, GP
 from scoreprior.learners._calibration import Hyper, learn_hyper, predictive_nll
 from scoreprior.learners.bnn import sizes
 from scoreprior.learners.mars_prior import MARSPrior
-from scoreprior.pooling import PoolingConfig, learn_opinions
-from scoreprior.process import GaussianProcess
 from scoreprior.scores import losses, spectral
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.scores.sampled import Estimator, SampledScore
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.training import TrainingConfig, evaluate, train
 
 Objective = Literal["denoising", "exact", "sliced"]
 FilePath = str | os.PathLike[str]

@@ -13,19 +13,20 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from scoreprior._arrays import check_query
 from scoreprior._linalg import cholesky
 from scoreprior._types import KeyLike, as_key
+from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.inference import fsvgd
 from scoreprior.inference.bnn import BNNConfig, Network, init_particles
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
 from scoreprior.inference.measurement import Box, MeasurementDistribution
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
 from scoreprior.learners.gaussian_process import exact_predictive
-from scoreprior.process import Conditioned, GaussianProcess
+from scoreprior.predictive import Mixture
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.sampled import SampledScore
 from scoreprior.tasks import PaddedTasks, Standardizer
+from scoreprior.tasks.checks import check_query
 
 
 class MARSPrior(Prior):
@@ -99,7 +100,7 @@ class MARSPrior(Prior):
         own = Mixture(wide, (factors * widths).reshape(-1, len(x)), locs)
         if self.second is None or state.second is None:
             return own
-        return own.beside(exact_predictive(self.second, state.second, x))
+        return own.average_with(exact_predictive(self.second, state.second, x))
 
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n draws from the learned prior at x, in original units: Langevin steps along the score."""

@@ -30,15 +30,16 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from scoreprior._training import TrainingConfig, train
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, evaluate, init_network
 from scoreprior.inference.likelihood import log_likelihood
 from scoreprior.inference.measurement import Box
 from scoreprior.inference.svgd import ascend, decayed, start
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
+from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.training import TrainingConfig, train
 
 Bound = Literal["mcallester", "variational"]
 _NOISE_FLOOR = 0.01  # standardised units; a network can fit a few tasks exactly

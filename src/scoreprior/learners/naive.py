@@ -17,10 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._arrays import TaskError
 from scoreprior._types import KeyLike
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
+from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.tasks.checks import TaskError
 
 _NEAREST = 0.5  # in standard deviations of the target: an input that only follows its trend is no lag
 

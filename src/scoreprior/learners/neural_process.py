@@ -22,13 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig
 from scoreprior._types import KeyLike, as_key
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
 from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
 from scoreprior.learners.bmaml import mixture_nll
+from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.training import TrainingConfig
 
 _VALIDATION_SAMPLES = 16
 

@@ -30,14 +30,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, train
 from scoreprior._types import KeyLike, as_key
-from scoreprior.kernels import Kernel, Mean, squared_distances
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.gp.kernels import Kernel, Mean, squared_distances
+from scoreprior.gp.process import Conditioned, GaussianProcess
+from scoreprior.learners._base import Prior
 from scoreprior.learners._pacoh import Gaussian, stein_loss, task_batch, task_weights
-from scoreprior.process import Conditioned, GaussianProcess
+from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.training import TrainingConfig, train
 
 _NOISE_FLOOR = 1e-2  # standardised units; keeps single-precision factors away from singular ones
 

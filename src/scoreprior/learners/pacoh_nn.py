@@ -28,16 +28,17 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, train
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.inference.likelihood import log_likelihood
 from scoreprior.inference.measurement import Box
 from scoreprior.inference.svgd import ascend, decayed, rbf_kernel_and_repulsion, start
-from scoreprior.learners._base import Mixture, Prior
+from scoreprior.learners._base import Prior
 from scoreprior.learners._pacoh import Gaussian, Tree, median_bandwidth, stein_loss, task_batch, task_weights
+from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.training import TrainingConfig, train
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from scoreprior._progress import track
-from scoreprior._training import TrainingConfig
 from scoreprior.reproduce._measure import measure_network
 from scoreprior.reproduce._output import Report, Settings, table
 from scoreprior.reproduce.marginals import MARGINALS, Sets, draw_sets
@@ -25,6 +24,7 @@ from scoreprior.scores.fitted_network import NetworkEstimator
 from scoreprior.scores.gaussian import Gaussian
 from scoreprior.scores.kernels_vector import Family, VectorKernel, median_distance
 from scoreprior.scores.regression import NuMethod, shrunk
+from scoreprior.training import TrainingConfig
 
 STRENGTHS = tuple(10.0 ** (-0.25 * i) for i in range(1, 21))
 # name -> (kernel, curl-free, filter)

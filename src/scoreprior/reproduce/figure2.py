@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, train
 from scoreprior.plots import BLACK, BLUE, GREEN, GREY, ORANGE
 from scoreprior.reproduce._output import Report, Settings, table
 from scoreprior.scores import losses, spectral
 from scoreprior.scores.fitted_network import SMALL, NetworkEstimator
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.scores.ssge import ABLATION_BANDWIDTH, ssge
+from scoreprior.training import TrainingConfig, train
 
 COUNT, GRID = 10, np.linspace(-4, 4, 161)
 INPUTS = np.linspace(-5, 5, 201)

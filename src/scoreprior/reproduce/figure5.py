@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, train
 from scoreprior.plots import BLACK, BLUE, GREEN, GREY, ORANGE
 from scoreprior.reproduce._output import Report, Settings, table
 from scoreprior.scores import losses, spectral
 from scoreprior.scores.estimators import estimator
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
+from scoreprior.training import TrainingConfig, train
 
 SAMPLES, TOKENS, DF = 45, 8, 5.0
 CONFIG = NetworkConfig(embedding=32, heads=8, key_size=16)

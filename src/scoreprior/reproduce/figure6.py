@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scoreprior._training import TrainingConfig
 from scoreprior.environments.sinusoid import sinusoid
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.interpolators import GPInterpolator
@@ -23,6 +22,7 @@ from scoreprior.learners.mars import MARS
 from scoreprior.plots import BLUE, GREEN, GREY, ORANGE, posterior_band
 from scoreprior.reproduce._output import Report, Settings, table
 from scoreprior.tasks import Standardizer, Task, TaskSet
+from scoreprior.training import TrainingConfig
 
 TASKS, POINTS, NEW, CONTEXT = 10, 5, 10, 4
 GRID = np.linspace(-5, 5, 121)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from scoreprior._linalg import JITTER
 from scoreprior.environments.processes import sinusoidal_mean
-from scoreprior.kernels import Matern
+from scoreprior.gp.kernels import Matern
 from scoreprior.scores.exact import GaussianProcessScore, StudentTProcessScore
 
 DF = 5.0

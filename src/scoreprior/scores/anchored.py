@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from scoreprior._linalg import cholesky, solve_cholesky
-from scoreprior.process import GaussianProcess
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.scores.network import ScoreNetwork
 
 

@@ -29,12 +29,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._training import TrainingConfig, train
 from scoreprior._types import KeyLike, as_key
 from scoreprior.scores import losses, spectral
 from scoreprior.scores.gaussian import Gaussian, ShrunkGaussian
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.scores.whitened import Whitening, whitening
+from scoreprior.training import TrainingConfig, train
 
 Objective = Literal["exact", "sliced", "denoising"]
 SMALL = NetworkConfig(embedding=16, heads=2, key_size=8, widening=2)

@@ -17,9 +17,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._compilation import BRIEFLY
-from scoreprior.pooling._evidence import most_likely
-from scoreprior.pooling._foresight import FEWEST_TASKS, Foretold, clearly, foresee, foretold, shortfall
-from scoreprior.pooling._model import (
+from scoreprior.gp.evidence import most_likely
+from scoreprior.gp.model import (
     Parameters,
     Pool,
     PoolingConfig,
@@ -29,10 +28,11 @@ from scoreprior.pooling._model import (
     start,
     tail_widths,
 )
-from scoreprior.pooling._widths import learn_widths
-from scoreprior.process import GaussianProcess
+from scoreprior.gp.predictive_tuning import FEWEST_TASKS, Foretold, clearly, foresee, foretold, shortfall
+from scoreprior.gp.process import GaussianProcess
+from scoreprior.gp.scale import Widths
+from scoreprior.gp.scale_calibration import learn_widths
 from scoreprior.tasks import PaddedTasks
-from scoreprior.widths import Widths
 
 
 def learn_process(tasks: PaddedTasks, config: PoolingConfig, key: PRNGKeyArray) -> GaussianProcess:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scoreprior.widths import Widths, known, surprise
+from scoreprior.gp.scale import Widths, known, surprise
 
 LEVELS, BY_LEVEL = np.array([-1.0, 0.0, 2.0]), np.array([0.4, -0.2, 0.1])
 WIDTHS = Widths(jnp.asarray(LEVELS), jnp.asarray(BY_LEVEL), jnp.asarray(0.5))

@@ -9,11 +9,11 @@ from scipy import stats
 
 import scoreprior as sp
 from scoreprior import metrics
-from scoreprior.kernels import Wave
+from scoreprior.gp.fit import PoolingConfig, learn_process
+from scoreprior.gp.kernels import Wave
+from scoreprior.gp.model import Pool, find_centres, leave_one_out, start
+from scoreprior.gp.spectrum import _AMPLITUDES, _gains, frequencies
 from scoreprior.learners.gaussian_process import PooledGP
-from scoreprior.pooling import PoolingConfig, learn_process
-from scoreprior.pooling._model import Pool, find_centres, leave_one_out, start
-from scoreprior.pooling._waves import _AMPLITUDES, _gains, frequencies
 
 CONFIG = PoolingConfig(centres=6)
 QUICK = PoolingConfig(deviation=("linear", "rough"), centres=8, candidates=2, evaluations=60, foresight=0)

@@ -12,14 +12,14 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import scoreprior as sp
-from scoreprior import pooling
-from scoreprior.kernels import Matern, ZeroMean
+from scoreprior.gp import fit as pooling
+from scoreprior.gp.fit import PoolingConfig, learn_opinions
+from scoreprior.gp.kernels import Matern, ZeroMean
+from scoreprior.gp.predictive_tuning import Foretold, clearly
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.learners import mars
-from scoreprior.learners._base import Mixture
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
-from scoreprior.pooling import PoolingConfig, learn_opinions
-from scoreprior.pooling._foresight import Foretold, clearly
-from scoreprior.process import GaussianProcess
+from scoreprior.predictive import Mixture
 from scoreprior.tasks import Standardizer
 
 CONFIG = PoolingConfig(
@@ -87,7 +87,7 @@ def test_what_was_foretold_has_the_density_of_the_mixture():
 def test_half_of_each_whatever_their_numbers_of_components(counts):
     rng = np.random.default_rng(3)
     parts = [Mixture(rng.normal(size=(n, 5)), rng.uniform(0.5, 1, (n, 5)), rng.normal(size=(2, 5))) for n in counts]
-    both, y = parts[0].beside(parts[1]), rng.normal(size=5)
+    both, y = parts[0].average_with(parts[1]), rng.normal(size=5)
 
     def density(mixture: Mixture) -> np.ndarray:
         return np.mean(norm(np.asarray(mixture.locs), np.asarray(mixture.scales)).pdf(y), axis=0)

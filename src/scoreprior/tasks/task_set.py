@@ -1,4 +1,4 @@
-"""Tasks on their way in: `Task`, `TaskSet`, the frozen `Standardizer`, and padding.
+"""`TaskSet`: related tasks of different sizes, and `ContextTarget`: the same tasks cut in two.
 
 Arrays are double-precision NumPy in original units until `TaskSet.padded`, the one place where ragged tasks
 become a rectangular batch for JAX.
@@ -10,78 +10,17 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, SupportsIndex, overload
+from typing import Any, Literal, SupportsIndex, overload
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Bool
 
-from scoreprior._arrays import TaskError, check_finite, numeric
-from scoreprior._frames import columns_from_frame
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One regression dataset D_i = (X_i, y_i): inputs x (m, d) or (m,), targets y (m,), in original units."""
-
-    x: Inputs
-    y: Targets
-    name: str = "task"
-
-    def __init__(self, x: Any, y: Any, name: str = "task"):
-        inputs = numeric(x, f"x of {name}")
-        targets = numeric(y, f"y of {name}")
-        if inputs.ndim == 1:
-            inputs = inputs[:, None]
-        if inputs.ndim != 2 or inputs.shape[1] == 0:
-            raise TaskError(f"x of {name} has shape {np.shape(x)}; it must be (m, d) or (m,).")
-        if targets.ndim == 2 and targets.shape[1] == 1:
-            targets = targets[:, 0]
-        if targets.ndim != 1:
-            raise TaskError(f"y of {name} has shape {np.shape(y)}; it must be (m,): one target per row.")
-        if len(inputs) != len(targets):
-            raise TaskError(f"{name} has {len(inputs)} rows in x but {len(targets)} in y; they must agree.")
-        check_finite(inputs, f"x of {name}")
-        check_finite(targets, f"y of {name}")
-        for array in (inputs, targets):
-            array.setflags(write=False)
-        object.__setattr__(self, "x", inputs)
-        object.__setattr__(self, "y", targets)
-        object.__setattr__(self, "name", str(name))
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    @property
-    def dim(self) -> int:
-        """Number of input dimensions d."""
-        return self.x.shape[1]
-
-    def take(self, rows: Any) -> Task:
-        """The task with only these rows (an index array, a slice or a boolean mask)."""
-        return Task(self.x[rows], self.y[rows], self.name)
-
-    def __repr__(self) -> str:
-        return f"Task({self.name!r}, m={len(self)}, d={self.dim})"
-
-
-class PaddedTasks(NamedTuple):
-    """A rectangular batch: x (n, m, d), y (n, m), mask (n, m) true where a point is real; padding is zero."""
-
-    x: Float[Array, "*n m d"]
-    y: Float[Array, "*n m"]
-    mask: Bool[Array, "*n m"]
-
-    def at_most(self, points: int, key: PRNGKeyArray) -> PaddedTasks:
-        """The same batch with at most so many points of each task, chosen at random and in their order."""
-        if self.x.shape[1] <= points:
-            return self
-        # Random points, not evenly spaced ones: some are neighbours, which tell noise from roughness.
-        lots = jnp.where(self.mask, jax.random.uniform(key, self.mask.shape), 2.0)
-        kept = jnp.sort(jnp.argsort(lots, axis=1)[:, :points], axis=1)
-        return PaddedTasks(*(jax.vmap(lambda row, chosen: row[chosen])(leaf, kept) for leaf in self))
+from scoreprior.tasks.checks import TaskError, listing
+from scoreprior.tasks.frames import columns_from_frame
+from scoreprior.tasks.padding import PaddedTasks
+from scoreprior.tasks.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +105,7 @@ class TaskSet(Sequence[Task]):
                 order[str(label)].append(row)
         gone = [label for label, rows in order.items() if not rows]
         if gone:
-            warnings.warn(f"{len(gone)} tasks have no complete row and were left out: {_listing(gone)}.", stacklevel=2)
+            warnings.warn(f"{len(gone)} tasks have no complete row and were left out: {listing(gone)}.", stacklevel=2)
         members = [Task(table[rows, :-1], table[rows, -1], label) for label, rows in order.items() if rows]
         if not members:
             raise TaskError("No task has a row with all inputs and the target present; nothing is left to learn from.")
@@ -289,66 +228,6 @@ class ContextTarget:
         return ContextTarget(self.context.take(chosen), self.target.take(chosen))
 
 
-@dataclass(frozen=True, eq=False)
-class Standardizer:
-    """The affine map to zero mean and unit variance of the pooled meta-training points, frozen."""
-
-    x_mean: Float[np.ndarray, " d"]
-    x_std: Float[np.ndarray, " d"]
-    y_mean: float
-    y_std: float
-
-    @classmethod
-    def fit(cls, tasks: TaskSet) -> Standardizer:
-        """Fit on meta-training tasks; every meta-learner enters here, so this checks there is enough."""
-        if not isinstance(tasks, TaskSet):
-            raise TaskError(f"A TaskSet is needed, not a {type(tasks).__name__}; see TaskSet.from_frame.")
-        if len(tasks) < 2:
-            raise TaskError(
-                f"Meta-learning needs at least two tasks, but there is only one ({tasks[0].name}). If the "
-                "table holds several, check the column that says which task a row belongs to."
-            )
-        empty = [task.name for task in tasks if len(task) == 0]
-        if empty:
-            raise TaskError(f"{_listing(empty)} has no points; meta-training tasks need at least one row.")
-        x, y = tasks.x, tasks.y
-        constant = [name for name, column in zip(tasks.input_names, x.T) if _is_constant(column)]
-        if constant:
-            warnings.warn(
-                f"Input {_listing(constant)} is constant over all tasks and carries no information.",
-                stacklevel=3,
-            )
-        if _is_constant(y):
-            warnings.warn(f"Target {tasks.target_name} is constant ({y[0]:g}) over all tasks.", stacklevel=3)
-        return cls(x.mean(0), np.array([_spread(column) for column in x.T]), float(y.mean()), _spread(y))
-
-    def scale_x(self, x: Float[np.ndarray, "*m d"]) -> Float[np.ndarray, "*m d"]:
-        """Inputs to standardised units."""
-        return (x - self.x_mean) / self.x_std
-
-    def scale_y(self, y: Float[np.ndarray, "*m"]) -> Float[np.ndarray, "*m"]:
-        """Targets to standardised units."""
-        return (y - self.y_mean) / self.y_std
-
-    def unscale_y(self, y: Float[np.ndarray, "*m"]) -> Float[np.ndarray, "*m"]:
-        """Function values back to original units."""
-        return y * self.y_std + self.y_mean
-
-    def apply(self, tasks: TaskSet) -> TaskSet:
-        """Tasks in standardised units."""
-        return tasks.map(lambda task: Task(self.scale_x(task.x), self.scale_y(task.y), task.name))
-
-
-def bucket(size: int) -> int:
-    """The padded size for `size` points: 4, 6, 8, 12, 16, 24, ...: few shapes to compile, little padding."""
-    power = 4
-    while power < size:
-        if power * 3 // 2 >= size:
-            return power * 3 // 2
-        power *= 2
-    return power
-
-
 def _looks_like_one_table(tasks: Any) -> bool:
     return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")
 
@@ -373,18 +252,3 @@ def _context_mask(task: Task, context: Any, generator: np.random.Generator | Non
     mask = np.zeros(len(task), bool)
     mask[order[:count]] = True
     return mask
-
-
-def _is_constant(column: np.ndarray) -> bool:
-    # Round-off of the mean makes the std of a constant column tiny, not zero.
-    return bool(np.ptp(column) <= 1e-12 * max(1e-300, np.abs(column).max()))
-
-
-def _spread(column: np.ndarray) -> float:
-    # A constant column is only centred: dividing by its std would blow up on the first new value.
-    return 1.0 if _is_constant(column) else float(column.std())
-
-
-def _listing(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

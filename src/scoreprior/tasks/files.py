@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from scoreprior._cells import CellError, NumberColumn, dates_message
+from scoreprior.tasks.cells import CellError, NumberColumn, dates_message
 
 MOST_ROWS = 1_000_000
 """Longest table that is read: Scoreprior is for many small tasks, not for long ones."""

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import scoreprior as sp
-from scoreprior.pooling import PoolingConfig
-from scoreprior.pooling._evidence import climb
-from scoreprior.pooling._model import MOST_STD, Pool, centre_count, find_centres, new_task_process, start
-from scoreprior.process import GaussianProcess
+from scoreprior.gp.evidence import climb
+from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp.model import MOST_STD, Pool, centre_count, find_centres, new_task_process, start
+from scoreprior.gp.process import GaussianProcess
 
 
 def curved_tasks() -> sp.TaskSet:

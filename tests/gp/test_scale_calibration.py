@@ -11,10 +11,10 @@ from scipy import stats
 
 import scoreprior as sp
 from scoreprior import metrics, pooling
+from scoreprior.gp.fit import PoolingConfig, _widths
+from scoreprior.gp.model import Pool, find_centres, start
+from scoreprior.gp.predictive_tuning import foretold
 from scoreprior.learners.gaussian_process import PooledGP
-from scoreprior.pooling import PoolingConfig, _widths
-from scoreprior.pooling._foresight import foretold
-from scoreprior.pooling._model import Pool, find_centres, start
 from scoreprior.tasks import PaddedTasks
 
 CONFIG = PoolingConfig(

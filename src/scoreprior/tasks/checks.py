@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,9 @@ def check_finite(array: np.ndarray, what: str) -> None:
             f"{what} is {array[first]} in {place} ({int(bad.sum())} such values); remove these rows, or load "
             'the table with TaskSet.from_frame(..., missing="drop").'
         )
+
+
+def listing(names: Sequence[str], most: int = 3) -> str:
+    """The first few names, quoted, and how many more there are."""
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

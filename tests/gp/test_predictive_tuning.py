@@ -13,9 +13,9 @@ from scipy.linalg import block_diag
 import scoreprior as sp
 from scoreprior import metrics
 from scoreprior._linalg import JITTER
-from scoreprior.pooling import PoolingConfig, _foresight, learn_process
-from scoreprior.pooling._foresight import _predict, _student_t
-from scoreprior.pooling._model import Pool, find_centres, leave_one_out, pieces, start, tail_widths
+from scoreprior.gp.fit import PoolingConfig, _foresight, learn_process
+from scoreprior.gp.model import Pool, find_centres, leave_one_out, pieces, start, tail_widths
+from scoreprior.gp.predictive_tuning import _predict, _student_t
 
 CONFIG = PoolingConfig(centres=6)
 

@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from scoreprior._compilation import BRIEFLY
-from scoreprior.pooling._evidence import climb
-from scoreprior.pooling._foresight import FEWEST_TASKS, WEIGHT, Foretold, clearly, foretold, strain
-from scoreprior.pooling._model import Parameters, Pool, PoolingConfig, tail_widths
-from scoreprior.widths import Widths
+from scoreprior.gp.evidence import climb
+from scoreprior.gp.model import Parameters, Pool, PoolingConfig, tail_widths
+from scoreprior.gp.predictive_tuning import FEWEST_TASKS, WEIGHT, Foretold, clearly, foretold, strain
+from scoreprior.gp.scale import Widths
 
 _LEVELS = 5
 _FOLDS = 5

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scoreprior import tables
-from scoreprior.tables import ColumnError, Table, TableError, read_table
+from scoreprior.tasks import files as tables
+from scoreprior.tasks.files import ColumnError, Table, TableError, read_table
 
 
 def put(path: Path, text: str, encoding: str = "utf-8") -> Path:

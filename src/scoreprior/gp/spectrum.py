@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import mask_gram, whitener
-from scoreprior.pooling._model import Parameters, Pool, PoolingConfig, leave_one_out
+from scoreprior.gp.model import Parameters, Pool, PoolingConfig, leave_one_out
 from scoreprior.tasks import PaddedTasks
 
 _STEP = 1.5

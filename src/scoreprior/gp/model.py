@@ -22,8 +22,8 @@ from scipy.stats import invgamma
 
 from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import mask_gram, shared_evidence, whitener
-from scoreprior.kernels import Basis, BasisMean, Kernel, Linear, Matern, Sum, Wave
-from scoreprior.process import GaussianProcess
+from scoreprior.gp.kernels import Basis, BasisMean, Kernel, Linear, Matern, Sum, Wave
+from scoreprior.gp.process import GaussianProcess
 from scoreprior.tasks import PaddedTasks
 
 Part = Literal["linear", "rough", "smooth", "wave"]

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, solve_cholesky, solve_lower
-from scoreprior.kernels import Kernel, Mean
-from scoreprior.widths import Widths, known, surprise
+from scoreprior.gp.kernels import Kernel, Mean
+from scoreprior.gp.scale import Widths, known, surprise
 
 
 class Conditioned(eqx.Module):

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import shared_log_prob
-from scoreprior.pooling._model import (
+from scoreprior.gp.model import (
     MOST_AXES,
     MOST_STD,
     NO_WAVE,
@@ -25,7 +25,7 @@ from scoreprior.pooling._model import (
     log_hyper_prior,
     pieces,
 )
-from scoreprior.pooling._waves import frequencies, with_waves
+from scoreprior.gp.spectrum import frequencies, with_waves
 
 
 def most_likely(pool: Pool, starts: list[Parameters], config: PoolingConfig) -> Parameters:

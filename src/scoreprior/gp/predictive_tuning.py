@@ -18,9 +18,9 @@ from jaxtyping import Array, Bool, Float
 
 from scoreprior._compilation import BRIEFLY
 from scoreprior._linalg import cholesky, mask_gram, solve_lower, whitener
-from scoreprior.pooling._evidence import climb
-from scoreprior.pooling._model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, leave_one_out
-from scoreprior.widths import Widths, known, surprise
+from scoreprior.gp.evidence import climb
+from scoreprior.gp.model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, leave_one_out
+from scoreprior.gp.scale import Widths, known, surprise
 
 _CONTEXTS = {0.0: 0.3, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0}
 """Shares of a task's points that are context, none first, and weights: without any, too, the spread must be honest."""

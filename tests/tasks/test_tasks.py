@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoreprior._arrays import TaskError, check_query
 from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, Task, TaskSet, bucket
+from scoreprior.tasks.checks import TaskError, check_query
 
 fast = settings(max_examples=30, deadline=None)
 

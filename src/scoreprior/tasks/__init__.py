@@ -1,0 +1,9 @@
+"""Tasks on their way in: ragged tasks, data frames and files, padding, the frozen map to standardised units."""
+
+from scoreprior.tasks.checks import TaskError
+from scoreprior.tasks.padding import PaddedTasks, bucket
+from scoreprior.tasks.standardizer import Standardizer
+from scoreprior.tasks.task import Task
+from scoreprior.tasks.task_set import ContextTarget, TaskSet
+
+__all__ = ["ContextTarget", "PaddedTasks", "Standardizer", "Task", "TaskError", "TaskSet", "bucket"]

@@ -1,0 +1,36 @@
+"""`PaddedTasks`: tasks of different sizes as one rectangular batch with a mask."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+
+class PaddedTasks(NamedTuple):
+    """A rectangular batch: x (n, m, d), y (n, m), mask (n, m) true where a point is real; padding is zero."""
+
+    x: Float[Array, "*n m d"]
+    y: Float[Array, "*n m"]
+    mask: Bool[Array, "*n m"]
+
+    def at_most(self, points: int, key: PRNGKeyArray) -> PaddedTasks:
+        """The same batch with at most so many points of each task, chosen at random and in their order."""
+        if self.x.shape[1] <= points:
+            return self
+        # Random points, not evenly spaced ones: some are neighbours, which tell noise from roughness.
+        lots = jnp.where(self.mask, jax.random.uniform(key, self.mask.shape), 2.0)
+        kept = jnp.sort(jnp.argsort(lots, axis=1)[:, :points], axis=1)
+        return PaddedTasks(*(jax.vmap(lambda row, chosen: row[chosen])(leaf, kept) for leaf in self))
+
+
+def bucket(size: int) -> int:
+    """The padded size for `size` points: 4, 6, 8, 12, 16, 24, ...: few shapes to compile, little padding."""
+    power = 4
+    while power < size:
+        if power * 3 // 2 >= size:
+            return power * 3 // 2
+        power *= 2
+    return power

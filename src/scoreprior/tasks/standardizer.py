@@ -1,0 +1,73 @@
+"""`Standardizer`: the frozen map to standardised units, the door on the way in."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from scoreprior.tasks.checks import TaskError, listing
+from scoreprior.tasks.task import Task
+from scoreprior.tasks.task_set import TaskSet
+
+
+@dataclass(frozen=True, eq=False)
+class Standardizer:
+    """The affine map to zero mean and unit variance of the pooled meta-training points, frozen."""
+
+    x_mean: Float[np.ndarray, " d"]
+    x_std: Float[np.ndarray, " d"]
+    y_mean: float
+    y_std: float
+
+    @classmethod
+    def fit(cls, tasks: TaskSet) -> Standardizer:
+        """Fit on meta-training tasks; every meta-learner enters here, so this checks there is enough."""
+        if not isinstance(tasks, TaskSet):
+            raise TaskError(f"A TaskSet is needed, not a {type(tasks).__name__}; see TaskSet.from_frame.")
+        if len(tasks) < 2:
+            raise TaskError(
+                f"Meta-learning needs at least two tasks, but there is only one ({tasks[0].name}). If the "
+                "table holds several, check the column that says which task a row belongs to."
+            )
+        empty = [task.name for task in tasks if len(task) == 0]
+        if empty:
+            raise TaskError(f"{listing(empty)} has no points; meta-training tasks need at least one row.")
+        x, y = tasks.x, tasks.y
+        constant = [name for name, column in zip(tasks.input_names, x.T) if _is_constant(column)]
+        if constant:
+            warnings.warn(
+                f"Input {listing(constant)} is constant over all tasks and carries no information.",
+                stacklevel=3,
+            )
+        if _is_constant(y):
+            warnings.warn(f"Target {tasks.target_name} is constant ({y[0]:g}) over all tasks.", stacklevel=3)
+        return cls(x.mean(0), np.array([_spread(column) for column in x.T]), float(y.mean()), _spread(y))
+
+    def scale_x(self, x: Float[np.ndarray, "*m d"]) -> Float[np.ndarray, "*m d"]:
+        """Inputs to standardised units."""
+        return (x - self.x_mean) / self.x_std
+
+    def scale_y(self, y: Float[np.ndarray, "*m"]) -> Float[np.ndarray, "*m"]:
+        """Targets to standardised units."""
+        return (y - self.y_mean) / self.y_std
+
+    def unscale_y(self, y: Float[np.ndarray, "*m"]) -> Float[np.ndarray, "*m"]:
+        """Function values back to original units."""
+        return y * self.y_std + self.y_mean
+
+    def apply(self, tasks: TaskSet) -> TaskSet:
+        """Tasks in standardised units."""
+        return tasks.map(lambda task: Task(self.scale_x(task.x), self.scale_y(task.y), task.name))
+
+
+def _is_constant(column: np.ndarray) -> bool:
+    # Round-off of the mean makes the std of a constant column tiny, not zero.
+    return bool(np.ptp(column) <= 1e-12 * max(1e-300, np.abs(column).max()))
+
+
+def _spread(column: np.ndarray) -> float:
+    # A constant column is only centred: dividing by its std would blow up on the first new value.
+    return 1.0 if _is_constant(column) else float(column.std())
