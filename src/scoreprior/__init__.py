@@ -7,17 +7,24 @@ from scoreprior.interpolators import (
     DropoutInterpolator,
     EnsembleInterpolator,
     GPInterpolator,
+    MaternInterpolator,
 )
 from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learner, methods
-from scoreprior.learners.mars import MARS
+from scoreprior.learners.anchored_mars import AnchoredMARS
+from scoreprior.learners.mars import PlainMARS
+from scoreprior.learners.sampled_mars import SampledMARS
 from scoreprior.predictive import NoDistributionError, Predictive
 from scoreprior.serialization import PriorFileError, load_prior
 from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskError, TaskSet
+
+MARS = AnchoredMARS
+"""The method to start with."""
 
 __version__ = "0.1.0"
 
 __all__ = [
     "MARS",
+    "AnchoredMARS",
     "ContextTarget",
     "DataError",
     "DeterministicInterpolator",
@@ -25,13 +32,16 @@ __all__ = [
     "EnsembleInterpolator",
     "Environment",
     "GPInterpolator",
+    "MaternInterpolator",
     "MetaLearner",
     "NoDistributionError",
+    "PlainMARS",
     "Posterior",
     "Posteriors",
     "Predictive",
     "Prior",
     "PriorFileError",
+    "SampledMARS",
     "Standardizer",
     "Task",
     "TaskError",

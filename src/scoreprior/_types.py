@@ -5,6 +5,7 @@ Axes: n tasks, m points of a task, d input dimensions, k measurement points, q q
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import jax
@@ -20,9 +21,21 @@ Targets: TypeAlias = Float[np.ndarray, " m"]
 
 @runtime_checkable
 class Score(Protocol):
-    """Hinge 1: s(f, x) ~ grad_f log p(f^X), the score of a process's marginal at the measurement set x."""
+    """Hinge 1: s(f, x, noise) ~ grad_f log p(f^X + noise * eps), the score of a noised marginal at the set x.
 
-    def __call__(self, f: Float[Array, " k"], x: Float[Array, "k d"]) -> Float[Array, " k"]: ...
+    `noise` is a standard deviation, one for all points or one for each, in standardised units; a score that was learned
+    at a single level takes no account of it.
+    """
+
+    def __call__(
+        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"]
+    ) -> Float[Array, " k"]: ...
+
+
+def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
+    """Refuse a value that is not among those allowed; `name` is what the message calls the setting."""
+    if value not in allowed:
+        raise ValueError(f"{name} is one of {', '.join(map(str, allowed))}, not {value!r}.")
 
 
 def as_key(key: KeyLike) -> PRNGKeyArray:

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior import _checkpoint
 from scoreprior._checkpoint import Record, Run
-from scoreprior._compilation import BRIEFLY
+from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._progress import track
 from scoreprior._types import KeyLike, as_key
 
@@ -260,7 +260,7 @@ def _where(holds: Callable[[Any], bool], tree: PyTree) -> PyTree[bool]:
     return jax.tree.map(holds, tree, is_leaf=lambda leaf: leaf is None)
 
 
-@eqx.filter_jit(**BRIEFLY)
+@eqx.filter_jit(**LEVEL_1_NO_FUSION)
 def evaluate(validate: Callable[[Model], Float[Array, "*n"]], model: Model) -> Float[Array, "*n"]:
     """The held-out losses of a model, by the program that `train` compiled for the same `validate`."""
     return validate(model)

@@ -1,1 +1,37 @@
-"""Gaussian processes: kernels, the process, and one process learned from all tasks together."""
+"""Gaussian processes: kernels, the process, and one process fitted to all tasks together."""
+
+from scoreprior.gp.config import ProcessConfig
+from scoreprior.gp.fit import fit_average, fit_process
+from scoreprior.gp.kernels import (
+    Basis,
+    BasisMean,
+    Kernel,
+    Linear,
+    LinearMean,
+    Matern,
+    Mean,
+    SpectralComponent,
+    Sum,
+    ZeroMean,
+)
+from scoreprior.gp.process import Conditioned, GaussianProcess
+from scoreprior.gp.scale import ScaleCalibration
+
+__all__ = [
+    "Basis",
+    "BasisMean",
+    "Conditioned",
+    "GaussianProcess",
+    "Kernel",
+    "Linear",
+    "LinearMean",
+    "Matern",
+    "Mean",
+    "ProcessConfig",
+    "ScaleCalibration",
+    "SpectralComponent",
+    "Sum",
+    "ZeroMean",
+    "fit_average",
+    "fit_process",
+]

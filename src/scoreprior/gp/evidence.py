@@ -1,4 +1,4 @@
-"""Climb the evidence of the pooled model (type-II MAP), and look for a wave."""
+"""Type-II maximum a posteriori: maximise the evidence of the pooled model, with a spectral component if it pays."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
-from scoreprior._compilation import BRIEFLY
+from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import shared_log_prob
+from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.model import (
+    LARGEST_LOG_STD,
+    LEAST_LOG_STD,
     MOST_AXES,
-    MOST_STD,
-    NO_WAVE,
-    WAVE,
+    SPECTRAL,
     Parameters,
-    Pool,
-    PoolingConfig,
+    PooledTasks,
     log_hyper_prior,
     pieces,
 )
-from scoreprior.gp.spectrum import frequencies, with_waves
+from scoreprior.gp.spectrum import frequencies, spectral_starts
 
 
-def most_likely(pool: Pool, starts: list[Parameters], config: PoolingConfig) -> Parameters:
-    """The MAP hyper-parameters, climbed to from the likeliest start; with a wave if it pays."""
+def maximise_evidence(pool: PooledTasks, starts: list[Parameters], config: ProcessConfig) -> Parameters:
+    """The MAP hyper-parameters from the likeliest start; with a spectral component if its evidence exceeds its cost."""
 
     def objective(parameters: Parameters) -> tuple[Array, Parameters]:
         # Plain double-precision arrays, whatever they came from: another type would compile again.
@@ -41,29 +41,29 @@ def most_likely(pool: Pool, starts: list[Parameters], config: PoolingConfig) -> 
         best = int(np.nanargmin(losses))
         return starts[best], losses[best]
 
-    waving = "wave" in config.deviation
-    parameters, loss = climb(objective, likeliest(starts)[0], config.evaluations, frozen=() if waving else WAVE)
+    has_component, evaluations = "spectral" in config.deviation, config.evidence_evaluations
+    parameters, loss = minimise(objective, likeliest(starts)[0], evaluations, () if has_component else SPECTRAL)
     dim = pool.centres.shape[1]
-    if waving or not config.waves or dim > MOST_AXES:
+    if has_component or not config.frequencies or dim > MOST_AXES:
         return parameters
     tried = frequencies(pool.tasks)
     if not len(tried):
         return parameters
-    start, there = likeliest(with_waves(parameters, pool, config, tried))
+    start, there = likeliest(spectral_starts(parameters, pool, config, tried))
     cost = 0.5 * (1 + 2 * dim) * np.log(np.sum(np.asarray(pool.tasks.mask))) + np.log(len(tried))
     if there > loss + cost:
-        return parameters  # not even close: spare the climb
-    with_wave, better = climb(objective, start, config.evaluations)
-    return with_wave if better + cost < loss else parameters
+        return parameters  # no start comes close: the optimisation is not worth its time
+    with_component, better = minimise(objective, start, evaluations)
+    return with_component if better + cost < loss else parameters
 
 
-def climb(
+def minimise(
     objective: Callable[[Parameters], tuple[Array, Parameters]],
     start: Parameters,
     evaluations: int,
     frozen: tuple[str, ...] = (),
 ) -> tuple[Parameters, float]:
-    """L-BFGS from the start by value and gradient, and the loss there; the line search makes a learning rate moot."""
+    """L-BFGS from the start by value and gradient, and the loss there; parameters named in `frozen` stay."""
     # By NumPy: every operation of JAX on parameters of another shape is a program to compile.
     shapes = {name: np.shape(start[name]) for name in sorted(start)}
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
@@ -96,12 +96,16 @@ def climb(
 
 def _bounds(name: str) -> tuple[float, float]:
     """Of logarithms, and of a frequency, which is none."""
-    return (-np.inf, np.inf) if name == "wave_frequency" else (NO_WAVE, MOST_STD.get(name, -NO_WAVE))
+    return (
+        (-np.inf, np.inf)
+        if name == "spectral_frequency"
+        else (LEAST_LOG_STD, LARGEST_LOG_STD.get(name, -LEAST_LOG_STD))
+    )
 
 
-def _loss(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Float[Array, ""]:
+def _loss(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> Float[Array, ""]:
     blocks, features, _ = pieces(parameters, pool, config)
     return -shared_log_prob(blocks, features, pool.tasks.y, pool.tasks.mask) - log_hyper_prior(parameters)
 
 
-_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss), **BRIEFLY)
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss), **LEVEL_1_NO_FUSION)

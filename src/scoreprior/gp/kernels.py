@@ -61,8 +61,8 @@ class Linear(Kernel):
         return self.offset_std**2 + jnp.sum((x * self.slope_std) ** 2, axis=1)
 
 
-class Wave(Kernel):
-    """Random waves of one frequency: std^2 exp(-r^2 / 2 l^2) cos(frequency . (x - z))."""
+class SpectralComponent(Kernel):
+    """One component of a spectral mixture (Wilson & Adams, 2013): std^2 exp(-r^2 / 2 l^2) cos(frequency . (x - z))."""
 
     std: Float[Array, ""]
     lengthscale: Float[Array, "#d"]

@@ -1,10 +1,10 @@
-"""Tune the pooled model to foresee: each task's later points from its earlier ones, given the OTHER tasks.
+"""Predictive tuning: hyper-parameters that predict each task's later points from its earlier ones and the OTHER tasks.
 
 The evidence rewards a model of all points at once; where the model is wrong (a bounded scale, sudden jumps) that is
-not the model that predicts best. Here the loss is the one that counts: a task's first points, or none, are its context,
-the rest are predicted one by one with a Student-t of the Gaussian process's mean and width, and what is known
-of the shared mean comes from the other tasks alone, as it will for a new one. Rows are taken in the order given, so
-with tasks in order of time this is forecasting.
+not the model that predicts best. Here a task's first points, or none, are its context, the rest are predicted one by
+one with a Student-t of the Gaussian process's mean and scale, and what is known of the shared mean comes from the other
+tasks alone, as it will for a new one. Rows are taken in the order given, so with tasks in order of time this is
+forecasting.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
-from scoreprior._compilation import BRIEFLY
+from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import cholesky, mask_gram, solve_lower, whitener
-from scoreprior.gp.evidence import climb
-from scoreprior.gp.model import NO_WAVE, WAVE, Parameters, Pool, PoolingConfig, degrees_of_freedom, leave_one_out
-from scoreprior.gp.scale import Widths, known, surprise
+from scoreprior.gp.config import ProcessConfig
+from scoreprior.gp.evidence import minimise
+from scoreprior.gp.model import LEAST_LOG_STD, SPECTRAL, Parameters, PooledTasks, degrees_of_freedom, leave_one_out
+from scoreprior.gp.scale import ScaleCalibration, explained_fraction, surprise
 
 _CONTEXTS = {0.0: 0.3, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0}
 """Shares of a task's points that are context, none first, and weights: without any, too, the spread must be honest."""
 _TAILS = {"tails": np.log(9.0)}
-"""Where their climb starts: a Student-t of ten degrees of freedom."""
+"""Where their fit starts: a Student-t of ten degrees of freedom."""
 WEIGHT = 5.0
 """How many independent points the later part of a task is worth, against the type-II fit."""
 
@@ -33,54 +34,54 @@ FEWEST_TASKS = 10
 """With fewer tasks than this, none of which may be like the next, nothing is added to the process."""
 
 
-def clearly(gain: Float[np.ndarray, " n"]) -> bool:
-    """Whether tasks gain on average, by more than two standard errors."""
+def is_significant(gain: Float[np.ndarray, " n"]) -> bool:
+    """Whether tasks gain on average, by more than two standard errors over tasks."""
     return bool(gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
-def foresee(pool: Pool, start: Parameters, config: PoolingConfig) -> Parameters:
+def tune(pool: PooledTasks, start: Parameters, config: ProcessConfig) -> Parameters:
     """The hyper-parameters, tails included, that predict the later parts of tasks best."""
     start = start | _TAILS
-    # A wave that the evidence did not ask for stays out.
-    frozen = WAVE if start["wave_std"] <= NO_WAVE else ()
+    # A spectral component that the evidence did not ask for stays out.
+    frozen = SPECTRAL if start["spectral_std"] <= LEAST_LOG_STD else ()
 
     def objective(parameters: Parameters) -> tuple[Array, Parameters]:
         (loss, _), gradient = _loss_and_gradient(parameters, start, pool, config)
         return loss, gradient
 
-    return climb(objective, start, config.foresight, frozen)[0]
+    return minimise(objective, start, config.tuning_evaluations, frozen)[0]
 
 
-def shortfall(pool: Pool, parameters: Parameters, config: PoolingConfig) -> float:
+def predictive_loss(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> float:
     """How badly the later parts of tasks are predicted; to compare models, as the evidence is no judge of that."""
     parameters = parameters | _TAILS
     return float(_loss_and_gradient(parameters, parameters, pool, config)[0][0])
 
 
-def foretold(pool: Pool, parameters: Parameters, config: PoolingConfig) -> Foretold:
+def left_out_predictions(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> LeftOutPredictions:
     """What these hyper-parameters predict of every task from its first points and from the other tasks."""
-    # By the function that has been compiled for the climb, and would be compiled again for this.
+    # By the function that was compiled for the tuning: another would be compiled again.
     return _loss_and_gradient(parameters, parameters, pool, config)[0][1]
 
 
 def _loss(
-    parameters: Parameters, start: Parameters, pool: Pool, config: PoolingConfig
-) -> tuple[Float[Array, ""], Foretold]:
-    told = _foretell(parameters, pool, config)
-    losses = told.losses(_student_t(told.mean, told.std, pool.tasks.y, degrees_of_freedom(parameters)))
-    return WEIGHT * jnp.sum(losses) + strain(parameters, start), told
+    parameters: Parameters, start: Parameters, pool: PooledTasks, config: ProcessConfig
+) -> tuple[Float[Array, ""], LeftOutPredictions]:
+    predictions = _predict_left_out(parameters, pool, config)
+    log_prob = _student_t(predictions.mean, predictions.std, pool.tasks.y, degrees_of_freedom(parameters))
+    return WEIGHT * jnp.sum(predictions.losses(log_prob)) + proximal_penalty(parameters, start), predictions
 
 
-_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True), **BRIEFLY)
+_loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True), **LEVEL_1_NO_FUSION)
 
 
-def strain(parameters: Parameters, start: Parameters) -> Float[Array, ""]:
-    """How far the start was left, in factors of e: few tasks say little, and then the start stands."""
+def proximal_penalty(parameters: Parameters, start: Parameters) -> Float[Array, ""]:
+    """1/2 |parameters - start|^2: few tasks say little, and then the start stands."""
     return 0.5 * sum((jnp.sum((parameters[name] - start[name]) ** 2) for name in start), jnp.zeros(()))
 
 
-class Foretold(eqx.Module):
-    """What was predicted of all points of all tasks, from each share of their first points."""
+class LeftOutPredictions(eqx.Module):
+    """Leave-one-task-out predictions of all points of all n tasks, from each share s of their first points."""
 
     mean: Float[Array, "s n m"]
     std: Float[Array, "s n m"]
@@ -88,13 +89,13 @@ class Foretold(eqx.Module):
     later: Bool[Array, "s n m"]
 
     def log_prob(
-        self, y: Float[Array, "n m"], tails: Float[Array, " c"], widths: Widths | None
+        self, y: Float[Array, "n m"], tails: Float[Array, " c"], scale: ScaleCalibration | None
     ) -> Float[Array, "s n m"]:
         """Of the very mixture that will predict: a Student-t has tails that eight Gaussians have not."""
         std = self.std
-        if widths is not None:
-            share = known(std**2, std[:1] ** 2)  # the first share of points is none
-            std = std * jax.vmap(jax.vmap(widths))(self.mean, share, self.surprise)
+        if scale is not None:
+            explained = explained_fraction(std**2, std[:1] ** 2)  # the first share of points is none
+            std = std * jax.vmap(jax.vmap(scale))(self.mean, explained, self.surprise)
         each = jax.scipy.stats.norm.logpdf(y, self.mean, tails[:, None, None, None] * std)
         return jax.nn.logsumexp(each, axis=0) - jnp.log(len(tails))
 
@@ -106,15 +107,15 @@ class Foretold(eqx.Module):
         return weights @ losses / jnp.sum(weights)
 
 
-def _foretell(parameters: Parameters, pool: Pool, config: PoolingConfig) -> Foretold:
+def _predict_left_out(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> LeftOutPredictions:
     tasks = pool.tasks
 
-    def one(mean: Array, covariance: Array, y: Array, mask: Array, share: Array) -> Foretold:
+    def one(mean: Array, covariance: Array, y: Array, mask: Array, share: Array) -> LeftOutPredictions:
         size = jnp.sum(mask)
         least = jnp.where(share > 0, 1, 0)
         seen = mask & (jnp.arange(len(mask)) < jnp.clip(jnp.round(share * size), least, size - 1))
         mean, std, squares = _predict(mean, covariance, y, seen)
-        return Foretold(mean, std, surprise(squares, jnp.sum(seen)), mask & ~seen)
+        return LeftOutPredictions(mean, std, surprise(squares, jnp.sum(seen)), mask & ~seen)
 
     over_tasks = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
     over_shares = jax.vmap(over_tasks, in_axes=(None, None, None, None, 0))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, solve_cholesky, solve_lower
 from scoreprior.gp.kernels import Kernel, Mean
-from scoreprior.gp.scale import Widths, known, surprise
+from scoreprior.gp.scale import ScaleCalibration, explained_fraction, surprise
 
 
 class Conditioned(eqx.Module):
@@ -29,9 +29,9 @@ class GaussianProcess(eqx.Module):
     mean: Mean
     kernel: Kernel
     noise_std: Float[Array, ""]
-    # Relative widths of the equally likely Gaussians that a predictive of y is made of; a single 1 is Gaussian.
+    # Relative scales of the equally likely Gaussians that a predictive of y is made of; a single 1 is Gaussian.
     tails: Float[Array, " c"] = eqx.field(default_factory=lambda: np.ones(1, np.float32))
-    widths: Widths | None = None
+    scale: ScaleCalibration | None = None
 
     def condition(self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]) -> Conditioned:
         """The posterior given one padded task; no real point leaves the prior."""
@@ -40,13 +40,22 @@ class GaussianProcess(eqx.Module):
         squares = jnp.sum(solve_lower(factor, residual) ** 2)
         return Conditioned(x, mask, factor, solve_cholesky(factor, residual), surprise(squares, jnp.sum(mask)))
 
-    def widen(self, state: Conditioned, x: Float[Array, "q d"], mean: Float[Array, " q"]) -> Float[Array, "c q"]:
-        """Factors on the widths of a predictive of y at x with this mean: one row for each Gaussian of its tails."""
-        if self.widths is None or state.surprise is None:
+    def scale_factors(
+        self,
+        mean: Float[Array, " q"],
+        variance: Float[Array, " q"],
+        prior_variance: Float[Array, " q"],
+        surprise: Float[Array, ""],
+    ) -> Float[Array, "c q"]:
+        """Factors on the scale of a predictive of y: one row for each Gaussian of its tails.
+
+        The variances are those of the noise-free function, given the task's points and before them.
+        """
+        if self.scale is None:
             return self.tails[:, None] * jnp.ones_like(mean)
         noise = self.noise_std**2
-        share = known(self.predict_marginals(state, x)[1] + noise, self.kernel.diagonal(x) + noise)
-        return self.tails[:, None] * self.widths(mean, share, state.surprise)
+        explained = explained_fraction(variance + noise, prior_variance + noise)
+        return self.tails[:, None] * self.scale(mean, explained, surprise)
 
     def log_likelihood(
         self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]
@@ -75,10 +84,14 @@ class GaussianProcess(eqx.Module):
         factor = cholesky(covariance + floor * jnp.eye(len(x)))
         return mean + factor @ jax.random.normal(key, (len(x),))
 
-    def score(self, f: Float[Array, " k"], x: Float[Array, "k d"], noise_std: Float[Array, ""]) -> Float[Array, " k"]:
-        """Score of the marginal of f + noise_std * eps at x: -(K + noise_std^2 I)^-1 (f - mean)."""
-        gram = self.kernel(x, x) + noise_std**2 * jnp.eye(len(x))
+    def score(self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"]) -> Float[Array, " k"]:
+        """Score of the marginal of f + noise * eps at x: -(K + noise^2 I)^-1 (f - mean); one noise, or one a point."""
+        gram = self.kernel(x, x) + noise**2 * jnp.eye(len(x))
         return -solve_cholesky(cholesky(gram), f - self.mean(x))
+
+    def sample_prior(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One joint draw of the noise-free function from the prior."""
+        return self.mean(x) + cholesky(self.kernel(x, x)) @ jax.random.normal(key, (len(x),))
 
     def _gram(self, x: Float[Array, "m d"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
         return mask_gram(self.kernel(x, x) + self.noise_std**2 * jnp.eye(len(x)), mask)

@@ -1,8 +1,8 @@
-"""Learn how wide a new task's predictives should be, by their level and by how surprising the task has been.
+"""Learn a scale calibration (`scale.py`) from leave-one-task-out predictions (`predictive_tuning.py`).
 
-The process stays as it is, and what it foretold (`_foresight.py`) is what widths are learned from. Five times a fifth
-of the tasks is left out, and if the widths learned from the others do not predict those clearly better there are none.
-The process itself has seen all tasks, so this is a little too kind to widths; hence "clearly".
+The process stays as it is. Five times a fifth of the tasks is left out, and if the calibration learned from the others
+does not predict those significantly better there is none. The process itself was fitted to all tasks, which favours
+the calibration a little; hence two standard errors.
 """
 
 from __future__ import annotations
@@ -13,67 +13,75 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from scoreprior._compilation import BRIEFLY
-from scoreprior.gp.evidence import climb
-from scoreprior.gp.model import Parameters, Pool, PoolingConfig, tail_widths
-from scoreprior.gp.predictive_tuning import FEWEST_TASKS, WEIGHT, Foretold, clearly, foretold, strain
-from scoreprior.gp.scale import Widths
+from scoreprior._compilation import LEVEL_1_NO_FUSION
+from scoreprior.gp.config import ProcessConfig
+from scoreprior.gp.evidence import minimise
+from scoreprior.gp.model import Parameters, PooledTasks, tail_scales
+from scoreprior.gp.predictive_tuning import (
+    FEWEST_TASKS,
+    WEIGHT,
+    LeftOutPredictions,
+    is_significant,
+    left_out_predictions,
+    proximal_penalty,
+)
+from scoreprior.gp.scale import ScaleCalibration
 
 _LEVELS = 5
 _FOLDS = 5
 _EVALUATIONS = 60
 
 
-def learn_widths(pool: Pool, parameters: Parameters, config: PoolingConfig) -> Widths | None:
-    """Widths, if they pay."""
+def fit_scale_calibration(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> ScaleCalibration | None:
+    """The calibration, or None where left-out tasks do not gain by it."""
     count = len(pool.tasks.y)
     low, high = np.quantile(np.asarray(pool.tasks.y)[np.asarray(pool.tasks.mask)], [0.02, 0.98])
     if count < FEWEST_TASKS or low == high:
         return None
-    levels, tails = np.linspace(low, high, _LEVELS), tail_widths(parameters)
-    task = _Widening(pool, foretold(pool, parameters, config), jnp.asarray(tails), jnp.asarray(levels))
+    levels, tails = np.linspace(low, high, _LEVELS), tail_scales(parameters)
+    predictions = left_out_predictions(pool, parameters, config)
+    problem = _Problem(pool.tasks.y, predictions, jnp.asarray(tails), jnp.asarray(levels))
     start = {"level": jnp.zeros(_LEVELS), "surprise": jnp.zeros(())}
 
-    def learn(included: np.ndarray) -> Parameters:
-        return climb(lambda each: _loss_and_gradient(each, start, task, included), start, _EVALUATIONS)[0]
+    def fit(included: np.ndarray) -> Parameters:
+        return minimise(lambda each: _loss_and_gradient(each, start, problem, included), start, _EVALUATIONS)[0]
 
     fold = np.arange(count) % _FOLDS
     after = np.zeros(count)
     for out in range(_FOLDS):
-        after = np.where(fold == out, _losses(learn(fold != out), task), after)
-    gain = np.asarray(_losses(start, task)) - after
-    if not clearly(gain):
-        return None
-    return task.widths(learn(fold >= 0))
+        after = np.where(fold == out, _losses(fit(fold != out), problem), after)
+    gain = np.asarray(_losses(start, problem)) - after
+    return problem.calibration(fit(fold >= 0)) if is_significant(gain) else None
 
 
-class _Widening(eqx.Module):
-    """What widths are learned from."""
+class _Problem(eqx.Module):
+    """What a calibration is learned from."""
 
-    pool: Pool
-    told: Foretold
+    y: Float[Array, "n m"]
+    predictions: LeftOutPredictions
     tails: Float[Array, " c"]
     levels: Float[Array, " k"]
 
-    def widths(self, parameters: Parameters) -> Widths:
-        return Widths(self.levels, parameters["level"], parameters["surprise"])
+    def calibration(self, parameters: Parameters) -> ScaleCalibration:
+        return ScaleCalibration(self.levels, parameters["level"], parameters["surprise"])
 
     def losses(self, parameters: Parameters) -> Float[Array, " n"]:
         """One per task.
 
         The tails stay as they are. Learned here they gain likelihood where values repeat exactly, by narrow spikes on
-        very wide bars, and lose it in every other respect.
+        very wide error bars, and lose it in every other respect.
         """
-        return self.told.losses(self.told.log_prob(self.pool.tasks.y, self.tails, self.widths(parameters)))
+        log_prob = self.predictions.log_prob(self.y, self.tails, self.calibration(parameters))
+        return self.predictions.losses(log_prob)
 
 
-_losses = eqx.filter_jit(lambda parameters, task: task.losses(parameters), **BRIEFLY)
+_losses = eqx.filter_jit(lambda parameters, problem: problem.losses(parameters), **LEVEL_1_NO_FUSION)
 
 
-@eqx.filter_jit(**BRIEFLY)
+@eqx.filter_jit(**LEVEL_1_NO_FUSION)
 @jax.value_and_grad
 def _loss_and_gradient(
-    parameters: Parameters, start: Parameters, task: _Widening, included: Bool[Array, " n"]
+    parameters: Parameters, start: Parameters, problem: _Problem, included: Bool[Array, " n"]
 ) -> Float[Array, ""]:
-    losses = jnp.where(included, task.losses(parameters), 0.0)
-    return WEIGHT * jnp.sum(losses) + strain(parameters, start)
+    losses = jnp.where(included, problem.losses(parameters), 0.0)
+    return WEIGHT * jnp.sum(losses) + proximal_penalty(parameters, start)

@@ -1,8 +1,8 @@
-"""At which frequencies would a wave of each task's own explain what the other parts of the pooled model do not?
+"""Spectrum search: frequencies at which a spectral component would explain what the rest of the pooled model does not.
 
-The evidence has a narrow peak at every frequency that fits, far too many to climb each. But a wave adds two shapes to a
-task, a cosine and a sine with random weights, and what two shapes add to a Gaussian likelihood is known in closed form.
-The most promising of hundreds of frequencies are then judged by the evidence, and the best of those is climbed from.
+The evidence has a narrow peak at every frequency that fits, far too many to optimise from each. But a component adds
+two shapes to a task, a cosine and a sine with random weights, and what two shapes add to a Gaussian likelihood is known
+in closed form. The most promising of hundreds of frequencies are then compared by the evidence (`evidence.py`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from scoreprior._compilation import BRIEFLY
+from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import mask_gram, whitener
-from scoreprior.gp.model import Parameters, Pool, PoolingConfig, leave_one_out
+from scoreprior.gp.config import ProcessConfig
+from scoreprior.gp.model import Parameters, PooledTasks, leave_one_out
 from scoreprior.tasks import PaddedTasks
 
 _STEP = 1.5
@@ -27,7 +28,7 @@ _AMPLITUDES = np.array([0.05, 0.1, 0.2, 0.5, 1.0])
 def frequencies(tasks: PaddedTasks) -> Float[np.ndarray, "f d"]:
     """From a quarter of a period in the longest task to half a period between neighbours, along every axis.
 
-    Neighbours are as far apart as half of all are: where points are spaced evenly, faster waves look like slower ones.
+    Neighbours are as far apart as half of all are: where points are spaced evenly, faster ones look like slower ones.
     """
     found = []
     for axis in range(tasks.x.shape[-1]):
@@ -41,28 +42,28 @@ def frequencies(tasks: PaddedTasks) -> Float[np.ndarray, "f d"]:
     return np.concatenate([np.zeros((0, tasks.x.shape[-1])), *found])
 
 
-def with_waves(
-    parameters: Parameters, pool: Pool, config: PoolingConfig, tried: Float[np.ndarray, "f d"]
+def spectral_starts(
+    parameters: Parameters, pool: PooledTasks, config: ProcessConfig, tried: Float[np.ndarray, "f d"]
 ) -> list[Parameters]:
-    """The model with a wave, at those of the frequencies that would explain most; `config.waves` times, at most.
+    """Starts with a component at the frequencies that would explain most, at most `config.frequencies` of them.
 
-    A wave may explain all that the other parts had to, which then start small beside it, or the beginning of it.
+    It may explain all that the other parts had to, which then start small beside it, or only some of it.
     """
-    small = {name: value - 1.0 * (name in ("rough_std", "smooth_std")) for name, value in parameters.items()}
+    small = {name: value - 1.0 * (name in ("matern12_std", "matern52_std")) for name, value in parameters.items()}
     found = []
     for others in (small, parameters):
         gains = np.asarray(_gains(others, pool, config, tried))
         stds = np.log(_AMPLITUDES[np.argmax(gains, axis=0)])
-        promising = np.argsort(-np.max(gains, axis=0), kind="stable")[: -(-config.waves // 2)]
-        found += [others | {"wave_std": stds[one], "wave_frequency": tried[one]} for one in promising]
+        promising = np.argsort(-np.max(gains, axis=0), kind="stable")[: -(-config.frequencies // 2)]
+        found += [others | {"spectral_std": stds[one], "spectral_frequency": tried[one]} for one in promising]
     return found
 
 
-@eqx.filter_jit(**BRIEFLY)
+@eqx.filter_jit(**LEVEL_1_NO_FUSION)
 def _gains(
-    parameters: Parameters, pool: Pool, config: PoolingConfig, tried: Float[np.ndarray, "f d"]
+    parameters: Parameters, pool: PooledTasks, config: ProcessConfig, tried: Float[np.ndarray, "f d"]
 ) -> Float[Array, "a f"]:
-    """How much likelier all tasks are with a wave, each given the others, for every amplitude and frequency."""
+    """How much likelier all tasks are with a component, each given the others, for every amplitude and frequency."""
     means, covariances = leave_one_out(parameters, pool, config)
     one = lambda each: _gains_of_task(*each, tried=tried)  # noqa: E731
     return jnp.sum(jax.lax.map(one, (means, covariances, *pool.tasks)), axis=0)

@@ -21,6 +21,7 @@ from scoreprior.inference.bnn import evaluate
 from scoreprior.inference.likelihood import likelihood_score, minibatch
 from scoreprior.inference.measurement import MeasurementDistribution
 from scoreprior.inference.svgd import Algorithm, ascend, decayed, iterate, start, svgd_direction
+from scoreprior.scores.levels import NoiseLevels
 from scoreprior.tasks import PaddedTasks
 
 Offset: TypeAlias = Callable[[Any], Any]
@@ -108,6 +109,7 @@ def step(
     state: FSVGDState,
     context: PaddedTasks,
     score: Score,
+    levels: NoiseLevels,
     measurement: MeasurementDistribution,
     config: FSVGDConfig,
     hyper: FSVGDHyper,
@@ -116,9 +118,8 @@ def step(
     """theta_l <- theta_l + rate * Adam(J_l^T phi_l), phi the SVGD direction of the functions (eq. 1, as an ascent)."""
     measured = measurement_set(key, context, measurement, config.points(context.x.shape[-1]), config.context_batch)
     f, pull_back = jax.vjp(lambda particles: functions(particles, measured.x, offset), state.particles)
-    if hasattr(score, "annealed"):
-        score = score.annealed(state.made / config.steps)
-    scores = posterior_scores(f, measured, score, hyper.noise_std, hyper.temperature)
+    level = levels(state.made / config.steps)
+    scores = posterior_scores(f, measured, score, level, hyper.noise_std, hyper.temperature)
     direction = svgd_direction(f, scores, hyper.bandwidth)
     rate = decayed(hyper.learning_rate, state.made, config.steps, config.final_rate)
     particles, optimiser = ascend(state.particles, pull_back(direction)[0], state.optimiser, rate)
@@ -128,6 +129,7 @@ def step(
 
 def build(
     score: Score,
+    levels: NoiseLevels,
     measurement: MeasurementDistribution,
     config: FSVGDConfig,
     hyper: FSVGDHyper,
@@ -136,12 +138,13 @@ def build(
     """fSVGD as `init(particles)` and `step(key, state, context)`."""
     return Algorithm(
         init,
-        lambda key, state, context: step(key, state, context, score, measurement, config, hyper, offset),
+        lambda key, state, context: step(key, state, context, score, levels, measurement, config, hyper, offset),
     )
 
 
 def run(
     score: Score,
+    levels: NoiseLevels,
     measurement: MeasurementDistribution,
     config: FSVGDConfig,
     hyper: FSVGDHyper,
@@ -153,13 +156,13 @@ def run(
     """Particles of the posterior of one padded task, x (m, d), y (m,), mask (m,); no real point gives the prior.
 
     Args:
-        score: the prior, s(f, x); with a method `prepare(x) -> (f -> s)` that is called once per step, and with one
-            `annealed(progress) -> score` if it goes from coarse to fine.
+        score: the prior, s(f, x, noise).
+        levels: the noise that the score is asked for, from the first step to the last.
         config: its sizes are static; learning rate, bandwidth, noise and temperature are read from `hyper`.
         particles: where to start, every leaf with a leading axis L (`bnn.init_particles`).
         offset: a fixed mean function added to every particle.
     """
-    algorithm = build(score, measurement, config, hyper, offset)
+    algorithm = build(score, levels, measurement, config, hyper, offset)
     return iterate(algorithm, particles, context, config.steps, key).particles
 
 
@@ -197,20 +200,15 @@ def posterior_scores(
     f: Float[Array, "L k"],
     measured: MeasurementSet,
     score: Score,
+    level: Float[Array, "*#k"],
     noise_std: Float[Array, ""],
     temperature: Float[Array, ""],
 ) -> Float[Array, "L k"]:
     """grad_f log p(f | x, D) = weight * (y - f) / noise_std^2 where observed + temperature * s(f, x) (appendix A.1)."""
-    prior = prior_at(score, measured.x)
 
     def one(f: Float[Array, " k"]) -> Float[Array, " k"]:
         data = likelihood_score(f, measured.y, measured.observed, noise_std)
-        return measured.weight * data + temperature * prior(f)
+        # What depends on x alone, such as a Gram matrix's factor, is not batched by vmap: it is computed once.
+        return measured.weight * data + temperature * score(f, measured.x, level)
 
     return jax.vmap(one)(f)
-
-
-def prior_at(score: Score, x: Float[Array, "k d"]) -> Callable[[Any], Any]:
-    """f -> s(f, x): what depends on x alone is done once for all particles, by `prepare` or because vmap leaves it."""
-    prepare = getattr(score, "prepare", None)
-    return prepare(x) if prepare is not None else lambda f: score(f, x)

@@ -2,7 +2,7 @@
 
 A mean-field Gaussian over one network's weights ascends the functional ELBO E_q log p(y | f) - KL(q(f^X) || p(f^X)) at
 a new measurement set X per step. The prior enters by its score alone; the score of q(f^X) is estimated from draws.
-Called as `fsvgd.run` is, and answers with particles drawn from q, so prediction is shared.
+Answers with particles drawn from q, so prediction is shared with fSVGD.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from scoreprior._types import Score
-from scoreprior.inference.fsvgd import MeasurementSet, Offset, functions, measurement_set, prior_at
+from scoreprior.inference.fsvgd import MeasurementSet, Offset, functions, measurement_set
 from scoreprior.inference.likelihood import likelihood_score
 from scoreprior.inference.measurement import MeasurementDistribution
 from scoreprior.inference.svgd import Algorithm, ascend, decayed, iterate, start
@@ -125,7 +125,7 @@ def step(
     data = jax.vmap(lambda one: likelihood_score(one, measured.y, measured.observed, hyper.noise_std))(f)
     # Noise on both sides keeps the divergence finite where q or the prior has no density, at close-by points.
     noisy = f + hyper.function_noise * jax.random.normal(noise_key, f.shape, f.dtype)
-    prior = jax.vmap(prior_at(score, measured.x))(noisy)
+    prior = jax.vmap(lambda one: score(one, measured.x, hyper.function_noise))(noisy)
     own = spectral_score(noisy) if config.entropy == "spectral" else gaussian_score(noisy, f, hyper.function_noise)
     direction = (measured.weight * data + hyper.temperature * prior - own) / config.samples
     rate = decayed(hyper.learning_rate, state.made, config.steps, config.final_rate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -33,7 +34,8 @@ class Box(MeasurementDistribution):
         """The box of the meta-training inputs, widened by `margin` of its length on each side per dimension."""
         points = _real_points(tasks)
         low, high = points.min(0), points.max(0)
-        return cls(jnp.asarray(low - margin * (high - low)), jnp.asarray(high + margin * (high - low)))
+        ends = (low - margin * (high - low), high + margin * (high - low))
+        return cls(*(jnp.asarray(end, jnp.float32) for end in ends))
 
     def sample(self, key: PRNGKeyArray, k: int) -> Float[Array, "k d"]:
         return self.low + jax.random.uniform(key, (k, len(self.low))) * (self.high - self.low)
@@ -56,13 +58,22 @@ class DataDriven(MeasurementDistribution):
         scale = jitter * points.std(0)
         if len(points) > limit:
             points = points[as_generator(key).choice(len(points), limit, replace=False)]
-        return cls(jnp.asarray(points), jnp.asarray(scale))
+        return cls(jnp.asarray(points, jnp.float32), jnp.asarray(scale, jnp.float32))
 
     def sample(self, key: PRNGKeyArray, k: int) -> Float[Array, "k d"]:
         row_key, coin_key, noise_key = jax.random.split(key, 3)
         rows = jax.random.randint(row_key, (k,), 0, len(self.points))
         moved = jax.random.bernoulli(coin_key, 0.5, (k, 1))
         return self.points[rows] + moved * self.jitter * jax.random.normal(noise_key, (k, len(self.jitter)))
+
+
+Measurement = Literal["data", "box"]
+"""Where functions are measured: at training inputs, half of them jittered, or uniformly in their box (the paper)."""
+
+
+def measurement_around(kind: Measurement, tasks: PaddedTasks, key: KeyLike) -> MeasurementDistribution:
+    """The measurement distribution of this kind for the meta-training tasks."""
+    return Box.around(tasks) if kind == "box" else DataDriven.around(tasks, key)
 
 
 def _real_points(tasks: PaddedTasks) -> np.ndarray:

@@ -4,7 +4,7 @@ from scoreprior.interpolators._base import FittedInterpolator, Interpolator, hel
 from scoreprior.interpolators.deterministic import DeterministicInterpolator
 from scoreprior.interpolators.dropout import DropoutInterpolator
 from scoreprior.interpolators.ensemble import EnsembleInterpolator
-from scoreprior.interpolators.gp import GPInterpolator
+from scoreprior.interpolators.gp import GPInterpolator, MaternInterpolator, condition_each
 
 __all__ = [
     "DeterministicInterpolator",
@@ -13,6 +13,8 @@ __all__ = [
     "FittedInterpolator",
     "GPInterpolator",
     "Interpolator",
+    "MaternInterpolator",
+    "condition_each",
     "heldout_crps",
     "tune",
 ]

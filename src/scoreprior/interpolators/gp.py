@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._compilation import BRIEFLY
+from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._types import KeyLike, as_key
-from scoreprior.gp.fit import PoolingConfig, learn_process
+from scoreprior.gp.config import ProcessConfig
+from scoreprior.gp.fit import fit_process
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.interpolators._base import FittedInterpolator, folds, task_keys
@@ -24,43 +24,55 @@ LENGTHSCALES = tuple(10.0 ** (-3 + 4 * i / 9) for i in range(10))
 
 @dataclass(frozen=True, kw_only=True)
 class GPInterpolator:
-    """The interpolator of MARS-GP.
+    """One process fitted to all tasks together, conditioned on each.
 
     Args:
-        mode: "paper" has zero mean, unit variance and a Matern-5/2 kernel whose lengthscale maximises the log
-            likelihood of 4-fold cross-validation, averaged over tasks (Appx. A.4, Alg. 3). "pooled" learns
-            mean, kernel and noise from all tasks together.
+        process: what the process is made of and how it is fitted.
         mean_only: every draw is the posterior mean (the paper's "GP mean" ablation).
-        noise_std: observation noise of mode "paper", which does not name it; standardised units.
-        lengthscales: candidates of mode "paper".
-        pooling: what mode "pooled" is made of.
     """
 
-    mode: Literal["pooled", "paper"] = "pooled"
+    process: ProcessConfig = field(default_factory=lambda: ProcessConfig(scale_calibration=False))
     mean_only: bool = False
+
+    def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedGP:
+        """Fit the process and condition it on every task; takes seconds and shows no progress."""
+        return condition_each(fit_process(tasks, self.process, as_key(key)), tasks, self.mean_only)
+
+    def with_budget(self, share: float) -> GPInterpolator:
+        """A share of the process's evaluations."""
+        return replace(self, process=self.process.with_budget(share))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaternInterpolator:
+    """The paper's interpolator of MARS-GP (Appx. A.4, Alg. 3): zero mean, unit variance, Matern-5/2 kernel.
+
+    The lengthscale maximises the log likelihood of 4-fold cross-validation, averaged over tasks.
+
+    Args:
+        noise_std: observation noise, which the paper does not name; standardised units.
+        lengthscales: candidates.
+        mean_only: every draw is the posterior mean (the paper's "GP mean" ablation).
+    """
+
     noise_std: float = 0.1
     lengthscales: tuple[float, ...] = LENGTHSCALES
-    pooling: PoolingConfig = field(default_factory=lambda: PoolingConfig(widths=False, second=False))  # draws have none
+    mean_only: bool = False
 
     def __post_init__(self) -> None:
-        if self.mode not in ("pooled", "paper"):
-            raise ValueError(f'A GP interpolator has mode "pooled" or "paper", not {self.mode!r}.')
         if not (self.noise_std > 0 and self.lengthscales and min(self.lengthscales) > 0):
             raise ValueError("noise_std and every candidate of lengthscales (at least one) must be positive.")
 
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedGP:
-        """Choose one process for all tasks and condition it on each; takes seconds and shows no progress."""
-        if self.mode == "pooled":
-            process = learn_process(tasks, self.pooling, as_key(key))
-        else:
-            noise_std, lengthscales = jnp.float32(self.noise_std), jnp.asarray(self.lengthscales, jnp.float32)
-            scores = cross_validate(tasks, lengthscales, noise_std, task_keys(key, len(tasks.mask)))
-            process = matern_process(lengthscales[jnp.argmax(scores)], noise_std)
-        return self.around(process, tasks)
+        """Choose the lengthscale and condition the process on every task; takes seconds and shows no progress."""
+        noise_std, lengthscales = jnp.float32(self.noise_std), jnp.asarray(self.lengthscales, jnp.float32)
+        scores = cross_validate(tasks, lengthscales, noise_std, task_keys(key, len(tasks.mask)))
+        process = matern_process(lengthscales[jnp.argmax(scores)], noise_std)
+        return condition_each(process, tasks, self.mean_only)
 
-    def around(self, process: GaussianProcess, tasks: PaddedTasks) -> FittedGP:
-        """The same with a process that is there already."""
-        return FittedGP(_condition(process, tasks), process, self.mean_only)
+    def with_budget(self, share: float) -> MaternInterpolator:
+        """Itself: nothing iterates."""
+        return self
 
 
 class FittedGP(FittedInterpolator):
@@ -75,6 +87,11 @@ class FittedGP(FittedInterpolator):
         if self.mean_only:
             return self.process.predict_marginals(state, x)[0]
         return self.process.sample(state, x, key)
+
+
+def condition_each(process: GaussianProcess, tasks: PaddedTasks, mean_only: bool = False) -> FittedGP:
+    """The interpolator that a fitted process is: conditioned on every task."""
+    return FittedGP(_condition(process, tasks), process, mean_only)
 
 
 def matern_process(lengthscale: Float[Array, ""], noise_std: Float[Array, ""]) -> GaussianProcess:
@@ -106,6 +123,6 @@ def cross_validate(
     return jax.lax.map(score, lengthscales)
 
 
-@eqx.filter_jit(**BRIEFLY)
+@eqx.filter_jit(**LEVEL_1_NO_FUSION)
 def _condition(process: GaussianProcess, tasks: PaddedTasks) -> Conditioned:
     return jax.vmap(process.condition)(*tasks)

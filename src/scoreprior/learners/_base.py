@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from scoreprior._compilation import LIGHTLY
+from scoreprior._compilation import LEVEL_1
 from scoreprior._types import KeyLike, as_key
 from scoreprior.predictive import Mixture, Predictive
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
@@ -31,7 +31,11 @@ _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its c
 class MetaLearner(Protocol):
     """Learns a prior over functions from related tasks."""
 
-    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> Prior: ...
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> Prior:
+        """The prior learned from the tasks."""
+
+    def with_budget(self, share: float) -> Self:
+        """The same method with this share, above 0 and at most 1, of everything that iterates."""
 
 
 class Prior(eqx.Module):
@@ -70,7 +74,7 @@ class Prior(eqx.Module):
         groups = []
         for rows in groups_by_size(tasks.sizes, _CHUNKS_WORTH_COMPILING * chunk):
             batch = scaled.take(rows).padded(bucket(int(tasks.sizes[rows].max())))
-            groups.append(Group(rows, infer_in_chunks(bare(self), batch, keys[rows], chunk)))
+            groups.append(Group(rows, infer_in_chunks(self.bare(), batch, keys[rows], chunk)))
         return Posteriors(self, groups)
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
@@ -86,6 +90,10 @@ class Prior(eqx.Module):
     def about(self) -> dict[str, Any]:
         """What a person may want to know of this prior: method, config, domain, metrics; goes into its file."""
         return {}
+
+    def bare(self) -> Prior:
+        """The prior without what is no array, the standardiser: all priors of a method share compiled code."""
+        return eqx.tree_at(lambda p: p.standardizer, self, None)
 
     @property
     def dim(self) -> int:
@@ -151,16 +159,10 @@ class Posteriors(Sequence[Posterior]):
         padded = np.zeros((len(queries), bucket(max(map(len, queries))), self.prior.dim), np.float32)
         for row, query in zip(padded, queries):
             row[: len(query)] = scaler.scale_x(query)
-        mixtures = jax.tree.map(np.asarray, evaluate_many(bare(self.prior), state, jnp.asarray(padded)))
+        mixtures = jax.tree.map(np.asarray, evaluate_many(self.prior.bare(), state, jnp.asarray(padded)))
         for i, query in enumerate(queries):
             one = [None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures]
             yield Predictive(*one).affine(scaler.y_std, scaler.y_mean)
-
-
-def bare(prior: Prior) -> Prior:
-    """The prior without standardiser and notes, which are no arrays: all priors of a method share compiled code."""
-    prior = eqx.tree_at(lambda p: p.standardizer, prior, None)
-    return eqx.tree_at(lambda p: p.notes, prior, None) if getattr(prior, "notes", None) is not None else prior
 
 
 def groups_by_size(sizes: Int[np.ndarray, " n"], least: int) -> list[Int[np.ndarray, " k"]]:
@@ -188,7 +190,7 @@ def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: 
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:n], *states)
 
 
-@eqx.filter_jit(**LIGHTLY)
+@eqx.filter_jit(**LEVEL_1)
 def infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
     return jax.vmap(prior.infer)(batch, keys)
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from scoreprior._compilation import BRIEFLY
+from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._types import as_generator
 from scoreprior.tasks import PaddedTasks
 from scoreprior.training import TrainingConfig, train
@@ -163,7 +163,7 @@ def meta_train(
     return final, _curve(judge, model)
 
 
-@eqx.filter_jit(**BRIEFLY)
+@eqx.filter_jit(**LEVEL_1_NO_FUSION)
 def _curve(judge: HeldOut, model: Any) -> Float[Array, " g"]:
     return judge.curve(model)
 

@@ -29,7 +29,7 @@ from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig, SVGDHyper
 from scoreprior.learners._base import Prior
-from scoreprior.learners._calibration import predictive_nll
+from scoreprior.learners._split_nll import split_nll
 from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
@@ -74,7 +74,7 @@ class VanillaBNN:
             return priors[0]
         short = tasks.map(lambda task: task.take(slice(self.most_points)))
         # One key for all candidates: they differ by their noise, not by their luck.
-        return min(priors, key=lambda candidate: float(np.mean(predictive_nll(candidate, short, as_key(key)))))
+        return min(priors, key=lambda candidate: float(np.mean(split_nll(candidate, short, as_key(key))[0])))
 
 
 class VanillaBNNPrior(Prior):

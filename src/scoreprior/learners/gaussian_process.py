@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -10,57 +10,56 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior._budget import share_of
 from scoreprior._types import KeyLike, as_key
-from scoreprior.gp.fit import PoolingConfig, learn_opinions
+from scoreprior.gp.config import ProcessConfig
+from scoreprior.gp.fit import fit_average, fit_process
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import Conditioned, GaussianProcess
+from scoreprior.inference.average import average_of
+from scoreprior.inference.closed_form import ClosedForm, gaussian_mixture
 from scoreprior.learners._base import Prior
+from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
 
-class PooledGPPrior(Prior):
-    """One process for all tasks, or two whose predictives are halves of one; conditioning is exact."""
-
-    standardizer: Standardizer
-    process: GaussianProcess
-    second: GaussianProcess | None = None
-
-    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> tuple[Conditioned, Conditioned | None]:
-        return self.process.condition(*context), None if self.second is None else self.second.condition(*context)
-
-    def evaluate(self, state: tuple[Conditioned, Conditioned | None], x: Float[Array, "q d"]) -> Mixture:
-        own = exact_predictive(self.process, state[0], x)
-        if self.second is None or state[1] is None:
-            return own
-        return own.average_with(exact_predictive(self.second, state[1], x))
-
-
 @dataclass(frozen=True)
 class PooledGP:
-    """One GP for all tasks by type-II maximum likelihood: linear mean, ARD Matern kernel, learned noise.
+    """One Gaussian process for all tasks, fitted to all of them together; inference is exact.
 
-    The order of the kernel, 1/2 or 5/2, is the one that predicts later points of the training tasks best; then all
-    hyper-parameters are tuned to that (`PoolingConfig.foresight`; 0 leaves them at their maximum likelihood).
+    `PooledGP()` has a linear mean and one ARD Matern kernel of order 1/2 or 5/2, whichever predicts later points of the
+    training tasks better. `PooledGP.hierarchical()` is the anchor of MARS: a smooth mean function shared by all tasks,
+    deviations that add affine and Matern parts and a spectral component, a scale calibration, and where it helps the
+    average with the first.
 
-    `PooledGP.hierarchical()` is its richer sibling and the base process of MARS: a smooth mean function shared by all
-    tasks, deviations that add affine, rough, smooth and wavy parts, learned widths (`PoolingConfig.widths`), and where
-    it helps the plain process as a second opinion (`PoolingConfig.second`).
+    Args:
+        process: what the process is made of and how it is fitted.
+        average: mix it half and half with the simple process where training tasks are so predicted better
+            (`gp.fit_average`).
     """
 
-    pooling: PoolingConfig = field(default_factory=lambda: PoolingConfig().plain())
+    process: ProcessConfig = field(default_factory=lambda: ProcessConfig().simple())
+    average: bool = False
 
     @classmethod
     def hierarchical(cls) -> PooledGP:
-        """Shared smooth mean, additive deviations."""
-        return cls(PoolingConfig())
+        """Shared smooth mean, additive deviations, averaged with the simple process where that helps."""
+        return cls(ProcessConfig(), average=True)
 
-    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> PooledGPPrior:
-        """Learn mean, kernel and noise from all tasks together."""
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> FunctionPrior:
+        """Fit mean, kernel and noise to all tasks together."""
         standardizer = Standardizer.fit(tasks)
-        return PooledGPPrior(
-            standardizer, *learn_opinions(standardizer.apply(tasks).padded(), self.pooling, as_key(key))
-        )
+        padded = standardizer.apply(tasks).padded(dtype=np.float64)
+        if self.average:
+            processes = fit_average(padded, self.process, as_key(key))
+        else:
+            processes = (fit_process(padded, self.process, as_key(key)),)
+        return FunctionPrior(standardizer, average_of(*map(ClosedForm, processes)))
+
+    def with_budget(self, share: float) -> PooledGP:
+        """A share of the process's evaluations."""
+        return replace(self, process=self.process.with_budget(share))
 
 
 class VanillaGPPrior(Prior):
@@ -88,7 +87,7 @@ class VanillaGPPrior(Prior):
         return process, process.condition(*context)
 
     def evaluate(self, state: tuple[GaussianProcess, Conditioned], x: Float[Array, "q d"]) -> Mixture:
-        return exact_predictive(*state, x)
+        return gaussian_mixture(*state, x)
 
 
 # log of lengthscale, signal std and noise std in standardised units. The bounds keep the likelihood of a constant
@@ -104,7 +103,12 @@ def _rbf_process(parameters: Float[Array, " 3"]) -> GaussianProcess:
 
 @dataclass(frozen=True)
 class VanillaGP:
-    """An RBF-kernel GP per task, hyper-parameters by marginal likelihood; no meta-learning."""
+    """An RBF-kernel GP per task, hyper-parameters by marginal likelihood; no meta-learning.
+
+    Args:
+        steps: of Adam, for each new task.
+        learning_rate: of Adam, in the logarithms of the hyper-parameters.
+    """
 
     steps: int = 200
     learning_rate: float = 0.05
@@ -113,9 +117,6 @@ class VanillaGP:
         """Only the standardisation is taken from the meta-training tasks."""
         return VanillaGPPrior(Standardizer.fit(tasks), self.steps, jnp.float32(self.learning_rate))
 
-
-def exact_predictive(process: GaussianProcess, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
-    """The process's predictive of y at x: a Gaussian for each of its tails."""
-    mean, variance = process.predict_marginals(state, x)
-    scales = process.widen(state, x, mean) * jnp.sqrt(variance + process.noise_std**2)
-    return Mixture(jnp.broadcast_to(mean, scales.shape), scales)
+    def with_budget(self, share: float) -> VanillaGP:
+        """A share of the steps."""
+        return replace(self, steps=share_of(self.steps, share))

@@ -116,8 +116,10 @@ class _Anchored(eqx.Module):
     network: ScoreNetwork
     anchored: bool = eqx.field(static=True)
 
-    def __call__(self, z: Float[Array, " k"], x: Float[Array, "k d"]) -> Float[Array, " k"]:
-        return self.network(z, x) - (z if self.anchored else 0.0)
+    def __call__(
+        self, z: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""] | None = None
+    ) -> Float[Array, " k"]:
+        return self.network(z, x, noise) - (z if self.anchored else 0.0)
 
     def value_and_divergence(self, z: Float[Array, " k"], x: Float[Array, "k d"]) -> tuple[Array, Array]:
         value, divergence = self.network.value_and_divergence(z, x)

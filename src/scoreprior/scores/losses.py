@@ -1,6 +1,7 @@
 """Score-matching objectives and the regularisers of the ablation, all with one signature.
 
-An objective is `loss(score, f, x, key) -> scalar`, with f (b, k) the values of b functions and x (k, d) one
+An objective is `loss(score, f, x, key) -> scalar`; those of the process itself call score(f, x), the denoising ones
+score(f, x, noise). Here f (b, k) the values of b functions and x (k, d) one
 measurement set, or x (b, k, d) one per function. Its expectation over f ~ p is, up to a constant that does
 not depend on the score,
 
@@ -12,7 +13,7 @@ not depend on the score,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -26,15 +27,22 @@ Sets: TypeAlias = Float[Array, "*b k d"]
 Objective: TypeAlias = Callable[[Any, Functions, Sets, PRNGKeyArray], Float[Array, ""]]
 
 
-def exact_trace(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
-    """mean_i tr(grad_f s(f_i, x)) + 1/2 ||s(f_i, x)||^2 (eq. 2); `key` is not used.
+class DivergenceScore(Protocol):
+    """A score that gives the trace of its Jacobian along with its value."""
 
-    A score with a `value_and_divergence(f, x)` method gives the trace itself; of any other the k directional
-    derivatives share one linearisation.
-    """
-    divergence = getattr(score, "value_and_divergence", None) or Partial(_value_and_divergence, score)
-    values, traces = _map(divergence, f, x)
-    return jnp.mean(traces + 0.5 * jnp.sum(values**2, axis=-1))
+    def value_and_divergence(
+        self, f: Float[Array, " k"], x: Float[Array, "k d"]
+    ) -> tuple[Float[Array, " k"], Float[Array, ""]]: ...
+
+
+def exact_trace(score: DivergenceScore, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
+    """mean_i tr(grad_f s(f_i, x)) + 1/2 ||s(f_i, x)||^2 (eq. 2), for a score that knows its trace; `key` is not used."""
+    return _trace_and_square(score.value_and_divergence, f, x)
+
+
+def exact_trace_of_any(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
+    """`exact_trace` of any score(f, x): the k directional derivatives share one linearisation; `key` is not used."""
+    return _trace_and_square(Partial(_value_and_divergence, score), f, x)
 
 
 def sliced(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
@@ -87,7 +95,7 @@ def regularised(loss: Objective, *terms: tuple[float | Float[Array, ""], Objecti
 
 def _denoising(noise_std: Array, score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
     noise = jax.random.normal(key, f.shape, f.dtype)
-    values = _map(score, f + noise_std * noise, x)
+    values = _map(lambda f_i, x_i: score(f_i, x_i, noise_std), f + noise_std * noise, x)
     return 0.5 * jnp.mean(jnp.sum((noise_std * values + noise) ** 2, axis=-1))
 
 
@@ -114,6 +122,11 @@ def _regularised(
     for (weight, term), term_key in zip(terms, keys[1:]):
         total = total + weight * term(score, f, x, term_key)
     return total
+
+
+def _trace_and_square(divergence: Callable[..., Any], f: Functions, x: Sets) -> Float[Array, ""]:
+    values, traces = _map(divergence, f, x)
+    return jnp.mean(traces + 0.5 * jnp.sum(values**2, axis=-1))
 
 
 def _value_and_divergence(score: Any, f: Float[Array, " k"], x: Float[Array, "k d"]) -> tuple[Array, Array]:

@@ -86,16 +86,16 @@ class ScoreNetwork(eqx.Module):
         self.noise_conditional = config.noise_conditional
 
     def __call__(
-        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""] | None = None
+        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"] | None = None
     ) -> Float[Array, " k"]:
-        """The score at f (k,) on the measurement set x (k, d); a noise-conditional one takes the level."""
+        """The score at f (k,) on the measurement set x (k, d); only a noise-conditional network reads the level."""
         tokens, addresses = self._embed(f, x, noise)
         for block in self.blocks:
             tokens, _ = block(tokens, addresses)
         return self.final(tokens)[:, 0]
 
     def value_and_divergence(
-        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""] | None = None
+        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"] | None = None
     ) -> tuple[Float[Array, " k"], Float[Array, ""]]:
         """The score (k,) and tr(grad_f s), exactly, several times cheaper than k forward-mode passes."""
         tokens, addresses = self._embed(f, x, noise)
@@ -119,15 +119,15 @@ class ScoreNetwork(eqx.Module):
         return self.final(tokens)[:, 0], jnp.sum(self.final.linear(tangents))
 
     def _embed(
-        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""] | None
+        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"] | None
     ) -> tuple[Float[Array, "k e"], Float[Array, "k e"] | None]:
         """Tokens, and the tokens that queries and keys are read from where these differ."""
-        if self.noise_conditional != (noise is not None):
-            expected = "needs a noise level" if self.noise_conditional else "takes no noise level"
-            raise ValueError(f"This score network {expected}.")
         values = f[:, None]
-        if noise is not None:
-            values = jnp.concatenate([values, jnp.broadcast_to(jnp.log(noise), values.shape)], axis=1)
+        if self.noise_conditional:
+            if noise is None:
+                raise ValueError("This score network needs a noise level.")
+            levels = jnp.broadcast_to(jnp.log(noise), f.shape)[:, None]
+            values = jnp.concatenate([values, levels], axis=1)
         if self.embed_inputs is None:
             return self.embed_values(jnp.concatenate([values, x], axis=1)), None
         embedded, inputs = self.embed_values(values), self.embed_inputs(x)

@@ -1,6 +1,6 @@
 """Score estimation at the measurement set of the moment: SSGE in the place of a trained network (the paper's ablation).
 
-    s(f, x) = estimator.fit(f_1(x), ..., f_n(x))(f),   f_i ~ p(f | D_i) for the meta-training tasks i
+    s(f, x, noise) = estimator.fit(f_1(x), ..., f_n(x))(f),   f_i ~ p(f | D_i) + noise, meta-training tasks i
 
 Nothing is trained: whenever inference asks for the score at a measurement set x, functions are drawn there from the
 tasks' interpolators and an estimator is fitted to their values. That costs a fit per step, sees n points in k
@@ -28,7 +28,7 @@ class Estimator(Protocol):
 
 
 class SampledScore(eqx.Module):
-    """The hinge s(f, x) over an estimator that knows samples only; usable wherever a trained score is.
+    """The hinge s(f, x, noise) over an estimator that knows samples only; usable wherever a trained score is.
 
     The draws at x are a fixed function of x: the key is mixed with x's bits. The same set gives the same score, as
     a score must, and other sets give independent draws although inference passes no key.
@@ -36,35 +36,30 @@ class SampledScore(eqx.Module):
     Args:
         fitted: the meta-training tasks' interpolators.
         key: of the draws.
-        noise_std: of Gaussian noise added to the draws, as in denoising: the score of f + noise. Zero is the paper's,
-            but draws at close-by points are nearly degenerate.
         estimator: fitted at every measurement set.
         draws: functions per task; more cost a larger fit, and only help where interpolators are uncertain.
     """
 
     fitted: FittedInterpolator
     key: PRNGKeyArray
-    noise_std: Float[Array, ""]
     estimator: Estimator = eqx.field(static=True)
     draws: int = eqx.field(static=True, default=1)
 
-    def __call__(self, f: Float[Array, " k"], x: Float[Array, "k d"]) -> Float[Array, " k"]:
-        """The score at f (k,) on the measurement set x (k, d)."""
-        return self.prepare(x)(f)
+    def __call__(self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"]) -> Float[Array, " k"]:
+        """The score at f (k,) on the measurement set x (k, d); under `vmap` over f the fit is made once.
 
-    def prepare(self, x: Float[Array, "k d"]) -> Callable[[Float[Array, " k"]], Float[Array, " k"]]:
-        """f -> s(f, x) with the functions drawn and the estimator fitted once."""
-        score = self.estimator.fit(self.sample(x))
-        return lambda f: score(f[None])[0]
+        No noise is the paper's, but draws at close-by points are nearly degenerate.
+        """
+        return self.estimator.fit(self.sample(x, noise))(f[None])[0]
 
-    def sample(self, x: Float[Array, "k d"]) -> Float[Array, "n k"]:
-        """Function values at x, `draws` of every task: the samples that the estimator sees."""
+    def sample(self, x: Float[Array, "k d"], noise: Float[Array, "*#k"]) -> Float[Array, "n k"]:
+        """Noised function values at x, `draws` of every task: the samples that the estimator sees."""
         draw_key, noise_key = jax.random.split(_mixed(self.key, x))
         count = len(jax.tree.leaves(self.fitted.states)[0])
         keys = jax.random.split(draw_key, (self.draws, count))
         one_each = jax.vmap(lambda state, key: self.fitted.draw(state, x, key))
         f = jax.vmap(lambda each: one_each(self.fitted.states, each))(keys).reshape(-1, len(x))
-        return f + self.noise_std * jax.random.normal(noise_key, f.shape, f.dtype)
+        return f + noise * jax.random.normal(noise_key, f.shape, f.dtype)
 
 
 def _mixed(key: PRNGKeyArray, x: Float[Array, "k d"]) -> PRNGKeyArray:

@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 
 class PaddedTasks(NamedTuple):
     """A rectangular batch: x (n, m, d), y (n, m), mask (n, m) true where a point is real; padding is zero."""
 
-    x: Float[Array, "*n m d"]
-    y: Float[Array, "*n m"]
-    mask: Bool[Array, "*n m"]
+    x: Float[Array | np.ndarray, "*n m d"]
+    y: Float[Array | np.ndarray, "*n m"]
+    mask: Bool[Array | np.ndarray, "*n m"]
 
     def at_most(self, points: int, key: PRNGKeyArray) -> PaddedTasks:
         """The same batch with at most so many points of each task, chosen at random and in their order."""
@@ -23,6 +24,9 @@ class PaddedTasks(NamedTuple):
         # Random points, not evenly spaced ones: some are neighbours, which tell noise from roughness.
         lots = jnp.where(self.mask, jax.random.uniform(key, self.mask.shape), 2.0)
         kept = jnp.sort(jnp.argsort(lots, axis=1)[:, :points], axis=1)
+        if isinstance(self.x, np.ndarray):  # JAX would drop double precision
+            rows = np.arange(len(self.x))[:, None]
+            return PaddedTasks(*(leaf[rows, np.asarray(kept)] for leaf in self))
         return PaddedTasks(*(jax.vmap(lambda row, chosen: row[chosen])(leaf, kept) for leaf in self))
 
 

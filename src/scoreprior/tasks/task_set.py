@@ -187,17 +187,22 @@ class TaskSet(Sequence[Task]):
             targets.append(task.take(~chosen))
         return ContextTarget(self._with(contexts), self._with(targets))
 
-    def padded(self, size: int | None = None) -> PaddedTasks:
-        """One single-precision batch, padded to `size` points (the largest task if not given)."""
+    def padded(self, size: int | None = None, *, dtype: type[np.floating] = np.float32) -> PaddedTasks:
+        """One batch, padded to `size` points (the largest task if not given).
+
+        Single precision gives JAX arrays; double precision NumPy's, for computations that enable it.
+        """
         largest = max(1, int(self.sizes.max()))
         size = largest if size is None else size
         if size < largest:
             raise TaskError(f"Tasks of up to {largest} points do not fit a batch of size {size}.")
-        x = np.zeros((len(self), size, self.dim), np.float32)
-        y = np.zeros((len(self), size), np.float32)
+        x = np.zeros((len(self), size, self.dim), dtype)
+        y = np.zeros((len(self), size), dtype)
         mask = np.zeros((len(self), size), bool)
         for i, task in enumerate(self.tasks):
             x[i, : len(task)], y[i, : len(task)], mask[i, : len(task)] = task.x, task.y, True
+        if dtype == np.float64:
+            return PaddedTasks(x, y, mask)
         return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
 
     def _with(self, tasks: Iterable[Task]) -> TaskSet:

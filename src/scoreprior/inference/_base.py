@@ -1,0 +1,38 @@
+"""What an inference is: one task's points in, a posterior state, predictives and prior draws out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import equinox as eqx
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from scoreprior.predictive import Mixture
+from scoreprior.tasks import PaddedTasks
+
+
+class Inference(eqx.Module):
+    """How a task's few points become predictions; everything concerns ONE task in standardised units.
+
+    A method builds one when it is fitted, and `FunctionPrior` does the rest.
+    """
+
+    chunk: ClassVar[int | None] = None
+    """Tasks inferred at once; None is all of them. A batch whose working set leaves the cache is slow."""
+
+    @abstractmethod
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
+        """The posterior state given a padded task: x (m, d), y (m,), mask (m,), possibly with no real point."""
+
+    @abstractmethod
+    def predict(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
+        """The predictive at x given a posterior state."""
+
+    @abstractmethod
+    def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One joint draw of a function from the prior, at x."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What it is, in a few words for people."""

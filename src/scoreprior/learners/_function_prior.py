@@ -1,0 +1,73 @@
+"""`FunctionPrior`: a prior that is an `Inference`, for all methods whose posterior is one of `inference/`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from scoreprior._types import KeyLike, as_key
+from scoreprior.inference import Inference
+from scoreprior.learners._base import Prior
+from scoreprior.predictive import Mixture
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.tasks.checks import check_query
+
+
+class FunctionPrior(Prior):
+    """A learned prior over functions, and how a task is inferred with it.
+
+    Args:
+        inference: the prior's score or process, and what makes predictions of it.
+        notes: JSON with method, config, domain and metrics, for the prior's file.
+    """
+
+    standardizer: Standardizer
+    inference: Inference
+    notes: str | None = None
+
+    @property
+    def chunk(self) -> int | None:  # type: ignore[override]
+        """Tasks inferred at once."""
+        return self.inference.chunk
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
+        return self.inference.infer(context, key)
+
+    def evaluate(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
+        return self.inference.predict(state, x)
+
+    def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
+        """n joint draws of functions from the prior at x (q, d), in original units."""
+        query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
+        draws = _sample(self.inference, query, jax.random.split(as_key(key), n))
+        return self.standardizer.unscale_y(np.asarray(draws, np.float64))
+
+    def about(self) -> dict[str, Any]:
+        return {} if self.notes is None else json.loads(self.notes)
+
+    def bare(self) -> FunctionPrior:
+        return eqx.tree_at(lambda p: (p.standardizer, p.notes), self, (None, None), is_leaf=lambda leaf: leaf is None)
+
+
+@eqx.filter_jit
+def _sample(inference: Inference, x: Float[Array, "q d"], keys: PRNGKeyArray) -> Float[Array, "n q"]:
+    return jax.vmap(lambda key: inference.sample(x, key))(keys)
+
+
+def notes_of(method: str, config: dict[str, Any], tasks: TaskSet, metrics: dict[str, float]) -> str:
+    """What a prior's file says of how it was made."""
+    inputs = tasks.x
+    notes = {
+        "method": method,
+        "config": config,
+        "domain": {"low": inputs.min(axis=0).tolist(), "high": inputs.max(axis=0).tolist()},
+        "metrics": metrics,
+        "tasks": len(tasks),
+    }
+    return json.dumps(notes, default=repr)

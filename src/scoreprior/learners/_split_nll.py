@@ -1,0 +1,47 @@
+"""How well a prior predicts tasks from their own first points: the mean negative log density of their later ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+
+from scoreprior.learners._base import Prior
+from scoreprior.tasks import Task, TaskSet
+
+_SHARES = (0.5, 0.25, 0.75)
+_SPLITS = 20
+_MOST_POINTS = 40
+
+
+def split_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray) -> tuple[Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
+    """Mean negative log density of the later points given the earlier ones for s splits, and the task of each split.
+
+    A task's first half, quarter or three quarters (in the order of its rows) is the context; long tasks are thinned,
+    since inference with hundreds of points would cost more than all the rest. Up to 20 splits, which fill whole chunks
+    by repeating: what is compiled here is what conditioning on many tasks will use.
+    """
+    pairs = [(row, share) for share in _SHARES for row, task in enumerate(tasks) if len(task) >= 2]
+    if not pairs:
+        raise ValueError("No meta-training task has two points: nothing can be predicted from its own context.")
+    chunk = prior.chunk or 1
+    count = min(_SPLITS, -(-len(pairs) // chunk) * chunk)
+    rows, shares = zip(*(pairs[i % len(pairs)] for i in range(count)))
+    contexts, targets = zip(*(_split(_thin(tasks[row]), share) for row, share in zip(rows, shares)))
+    predictives = prior.condition_many(TaskSet(contexts), key).predict([task.x for task in targets])
+    losses = [-np.mean(predictive.log_prob(task.y)) for predictive, task in zip(predictives, targets)]
+    return np.array(losses), np.array(rows)
+
+
+def task_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray) -> Float[np.ndarray, " n"]:
+    """`split_nll` averaged over the splits of each of the n tasks that have one."""
+    losses, rows = split_nll(prior, tasks, key)
+    return np.array([losses[rows == row].mean() for row in np.unique(rows)])
+
+
+def _thin(task: Task) -> Task:
+    return task.take(np.unique(np.linspace(0, len(task) - 1, min(len(task), _MOST_POINTS)).round().astype(int)))
+
+
+def _split(task: Task, share: float) -> tuple[Task, Task]:
+    size = int(np.clip(round(share * len(task)), 1, len(task) - 1))
+    return task.take(slice(size)), task.take(slice(size, None))
