@@ -12,7 +12,7 @@ from scoreprior.interpolators._base import FittedInterpolator
 
 
 class FunctionDraws(eqx.Module):
-    """A batch of functions: one measurement set X ~ nu^k for `batch` of the tasks, one function f_i ~ p(f | D_i) of each.
+    """One measurement set X ~ nu^k for a batch of the tasks, and one function f_i ~ p(f | D_i) of each.
 
     Args:
         fitted: the tasks' interpolators.

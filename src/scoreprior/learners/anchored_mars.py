@@ -67,7 +67,7 @@ class AnchoredMARS:
         anchor: the Gaussian process whose score is corrected, fitted to all tasks.
         interpolator: draws of each training task's function for the network; None conditions the anchor on the task.
         network: the residual network; None leaves the anchor alone, the yardstick for what the network adds.
-        level: standard deviation of the denoising noise, standardised units; None takes the anchor's noise, at most 0.1.
+        level: standard deviation of the denoising noise, standardised units; None is the anchor's noise, at most 0.1.
         anneal: coarsest noise level of a noise-conditional network, from which inference goes down to `level`; None
             trains it at `level` alone.
         held_out: share of the tasks that decide when training stops and whether the network stays. If fewer than two

@@ -36,12 +36,12 @@ class DivergenceScore(Protocol):
 
 
 def exact_trace(score: DivergenceScore, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
-    """mean_i tr(grad_f s(f_i, x)) + 1/2 ||s(f_i, x)||^2 (eq. 2), for a score that knows its trace; `key` is not used."""
+    """mean_i tr(grad_f s(f_i, x)) + 1/2 ||s(f_i, x)||^2 (eq. 2) of a score that knows its trace; no use of `key`."""
     return _trace_and_square(score.value_and_divergence, f, x)
 
 
 def exact_trace_of_any(score: Any, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:
-    """`exact_trace` of any score(f, x): the k directional derivatives share one linearisation; `key` is not used."""
+    """`exact_trace` of any score(f, x): the k directional derivatives share one linearisation; no use of `key`."""
     return _trace_and_square(Partial(_value_and_divergence, score), f, x)
 
 
