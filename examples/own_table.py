@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 import scoreprior as sp
-from scoreprior.tasks.files import read_table
 
 
 def invent(path: Path) -> Path:
@@ -30,10 +29,8 @@ def invent(path: Path) -> Path:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(sys.argv[1]) if len(sys.argv) > 1 else invent(Path(folder) / "warming.csv")
-        # read_table checks the file and knows semicolons, decimal commas and the like; any data frame will do as well.
-        table = read_table(path, ["minute", "degrees"], label="machine")
-        frame = pd.DataFrame(table.numbers, columns=list(table.names)).assign(machine=table.labels)
-        tasks = sp.TaskSet.from_frame(frame, task="machine", inputs="minute", target="degrees", missing="drop")
+        # from_file knows semicolons, decimal commas and the like; from_frame reads any data frame.
+        tasks = sp.TaskSet.from_file(path, task="machine", inputs="minute", target="degrees", missing="drop")
         print(tasks)
         prior = sp.learner("pooled-gp").fit(tasks, key=0)
         posterior = prior.condition([0.0, 5.0, 10.0], [21.0, 33.0, 42.0], key=1)

@@ -163,7 +163,7 @@ def test_the_newest_lag_is_a_rule_for_lags_alone(table, no_gp):
     lines = [f"p{task},{hour},{hour + task / 9:.3f}" for task in range(8) for hour in range(6)]
     table.write_text("\n".join(["patient,hour,gcs", *lines]))
     arguments = ("fit", table, *COLUMNS, "--out", table.with_name("p"), "--method", "ridge", "--json")
-    found = [json.loads(run(*arguments, "--order", order).stdout) for order in ("input", "file")]
+    found = [json.loads(run(*arguments, "--order", order).stdout) for order in ("input", "rows")]
     assert ["newest-lag" in each["held_out"]["methods"] for each in found] == [False, True]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from scoreprior.tasks import TaskError, TaskSet
 from scoreprior.tasks import files as tables
 from scoreprior.tasks.files import ColumnError, Table, TableError, read_table
 
@@ -211,6 +212,38 @@ def test_parquet_reads_the_same_as_csv(file, tmp_path):
     assert "holds list" in message(path)
     path.write_bytes(path.read_bytes()[:200])
     assert "damaged Parquet" in message(path)
+
+
+def test_labels_of_a_parquet_file_are_those_of_a_csv_file(file, tmp_path):
+    path = tmp_path / "readings.parquet"
+    pd.DataFrame({"patient": ["a", " a ", " ", None], "hour": [0, 1, 2, 3], "gcs": [15] * 4}).to_parquet(path)
+    assert read(path).labels == ["a", "a", "", ""]
+    assert read(put(file, "patient,hour,gcs\na,0,15\n a ,1,15\n ,2,15\n,3,15\n")).labels == ["a", "a", "", ""]
+
+
+def test_a_file_becomes_tasks_in_one_call(file):
+    options = {"task": "patient", "inputs": "hour", "target": "gcs"}
+    put(file, "patient;hour;gcs\nb;3;1,5\na;0;2\nb;1;3\na;;4\n;2;5\nlost;7;\n")
+    with pytest.raises(TaskError, match=r"Column 'patient' is missing in row 6 \(1 such rows\)"):
+        TaskSet.from_file(file, **options)
+    with pytest.warns(UserWarning, match="were left out") as said:
+        tasks = TaskSet.from_file(str(file), missing="drop", **options)
+    assert [str(each.message).split(" and")[0] for each in said] == [
+        "1 rows are without 'patient'",
+        "1 tasks have no complete row",
+    ]
+    assert [(task.name, task.x.ravel().tolist(), task.y.tolist()) for task in tasks] == [
+        ("b", [1, 3], [3, 1.5]),
+        ("a", [0], [2]),
+    ]
+    assert (tasks.input_names, tasks.target_name) == (("hour",), "gcs")
+    put(file, "patient,hour,gcs\na,0,15\na,1,NA\n")
+    with pytest.raises(TaskError, match=r"Column 'gcs' is nan in row 3 \(task 'a'\); 1 rows are incomplete"):
+        TaskSet.from_file(file, **options)
+    with pytest.raises(TaskError, match="Column 'hour' is used twice"):
+        TaskSet.from_file(file, **(options | {"target": "hour"}))
+    with pytest.raises(ColumnError, match="no column 'day'"):
+        TaskSet.from_file(file, **(options | {"inputs": "day"}))
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from scoreprior.cli._tables import Columns
 from scoreprior.learners import Prior
 from scoreprior.serialization import describe, load_prior
 from scoreprior.tasks import TaskSet
+from scoreprior.tasks.grouping import Order
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,8 @@ def read_notes(header: dict[str, Any], dim: int) -> Notes:
     named, domain = header.get("extra", {}).get("columns"), header.get("domain")
     columns, box = None, None
     if isinstance(named, dict) and len(named.get("inputs", ())) == dim:
-        columns = Columns(named["task"], tuple(named["inputs"]), named["target"], named.get("order", "input"))
+        order: Order = "input" if named.get("order", "input") == "input" else "rows"  # version 0.1 wrote "file"
+        columns = Columns(named["task"], tuple(named["inputs"]), named["target"], order)
     if isinstance(domain, dict) and len(domain.get("low", ())) == len(domain.get("high", ())) == dim:
         box = np.array([domain["low"], domain["high"]], float)
     return Notes(columns, box, header)
@@ -83,7 +85,7 @@ def choose_columns(
                 "This prior does not say which columns it was fitted to; name them with --inputs and --target "
                 "(and --task, if there are several tasks)."
             )
-        known = Columns(task or "task", tuple(inputs), target, "file")
+        known = Columns(task or "task", tuple(inputs), target, "rows")
     columns = replace(
         known, task=task or known.task, inputs=tuple(inputs or known.inputs), target=target or known.target
     )

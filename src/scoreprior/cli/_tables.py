@@ -6,19 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from scoreprior.cli._console import CallError, Talk, count
-from scoreprior.tasks import Task, TaskSet
+from scoreprior.tasks import TaskSet
 from scoreprior.tasks.files import Table, TableError, read_table
+from scoreprior.tasks.grouping import MOST_POINTS, Order, group_rows
 
-MOST_POINTS = 200
-"""Points of a task that are used; the cost of a task grows with their cube."""
 ONLY_TASK = "all rows"
-
-Order = Literal["input", "file"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +22,7 @@ class Columns:
     """Which columns of a table mean what.
 
     Args:
-        order: rows of a task are taken in the order of the first input, or as they stand in the file.
+        order: rows of a task are sorted by the first input ("input"), or taken as they stand in the file ("rows").
     """
 
     task: str
@@ -79,29 +75,16 @@ def read_tasks(
     dropped = {f"without {columns.task}": int(nameless.sum())}
     for at, name in enumerate(names):
         dropped[f"without {name}"] = int((~present[:, at] & present[:, :at].all(1) & ~nameless).sum())
-    complete = present.all(1) & ~nameless
-    members: dict[str, list[int]] = {label: [] for label in labels if label}
-    for row in np.flatnonzero(complete):
-        members[labels[row]].append(int(row))
-    tasks = [_task(table, rows, label, columns) for label, rows in members.items() if rows]
+    grouping = group_rows(labels, table.numbers, order=columns.order)
     reading = Reading(
-        TaskSet(tasks, input_names=columns.inputs, target_name=columns.target) if tasks else None,
-        tuple(label for label, rows in members.items() if not rows),
+        TaskSet(grouping.tasks, input_names=columns.inputs, target_name=columns.target) if grouping.tasks else None,
+        grouping.empty,
         {reason: number for reason, number in dropped.items() if number},
-        sum(len(rows) > MOST_POINTS for rows in members.values()),
+        grouping.thinned,
         len(table),
         table.labels is None,
     )
     return reading, table
-
-
-def _task(table: Table, rows: Sequence[int], label: str, columns: Columns) -> Task:
-    numbers = table.numbers[rows]
-    if columns.order == "input":
-        numbers = numbers[np.argsort(numbers[:, 0], kind="stable")]
-    if len(numbers) > MOST_POINTS:
-        numbers = numbers[np.linspace(0, len(numbers) - 1, MOST_POINTS).round().astype(int)]
-    return Task(numbers[:, :-1], numbers[:, -1], label)
 
 
 def need_tasks(reading: Reading, path: Path) -> TaskSet:

@@ -11,10 +11,11 @@ import typer
 from scoreprior.cli import _held_out
 from scoreprior.cli._console import CallError, Debug, Json, Quiet, Seed, Talk, check_input, check_output, count, talking
 from scoreprior.cli._notes import metadata
-from scoreprior.cli._tables import Columns, Order, Reading, input_names, named, need_tasks, read_tasks, tell
+from scoreprior.cli._tables import Columns, Reading, input_names, named, need_tasks, read_tasks, tell
 from scoreprior.learners import MetaLearner, Prior, learner, methods
 from scoreprior.serialization import PriorFileError, describe
 from scoreprior.tasks import TaskSet
+from scoreprior.tasks.grouping import Order
 
 
 def fit_command(
@@ -27,7 +28,7 @@ def fit_command(
     quick: Annotated[bool, typer.Option("--quick", help="Small budget: MARS without its network.")] = False,
     hold_out: Annotated[bool, typer.Option(help="Compare with simple rules on held-out tasks first.")] = True,
     order: Annotated[
-        Order, typer.Option(help="Rows of a task in the order of the first input, or as in the file.")
+        Order, typer.Option(help="Rows of a task sorted by the first input, or as they stand in the table.")
     ] = "input",
     seed: Seed = 0,
     quiet: Quiet = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,6 +65,15 @@ def check_finite(array: np.ndarray, what: str) -> None:
             f"{what} is {array[first]} in {place} ({int(bad.sum())} such values); remove these rows, or load "
             'the table with TaskSet.from_frame(..., missing="drop").'
         )
+
+
+def check_columns(task: str, inputs: Sequence[str], target: str) -> None:
+    """Refuse a choice of columns that has no input or uses one column twice."""
+    if not inputs:
+        raise TaskError("At least one input column is needed.")
+    doubled = [name for name, count in Counter((task, *inputs, target)).items() if count > 1]
+    if doubled:
+        raise TaskError(f"Column {doubled[0]!r} is used twice; task, inputs and target must be different columns.")
 
 
 def listing(names: Sequence[str], most: int = 3) -> str:

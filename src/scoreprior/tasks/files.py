@@ -249,7 +249,7 @@ def _parquet(path: FilePath, wanted: _Wanted) -> Table:
     columns = [_numbers(data.column(stored[at]), name) for at, name in zip(positions, wanted.columns)]
     labels = None
     if label is not None:
-        labels = ["" if value is None else str(value) for value in data.column(stored[label]).to_pylist()]
+        labels = ["" if value is None else str(value).strip() for value in data.column(stored[label]).to_pylist()]
     numbers = np.column_stack(columns) if columns else np.zeros((len(data), 0))
     return Table(str(path), np.arange(1, len(data) + 1), labels, numbers, wanted.columns)
 

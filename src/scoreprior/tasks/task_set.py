@@ -6,19 +6,21 @@ become a rectangular batch for JAX.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
-from scoreprior.tasks.checks import TaskError, listing
+from scoreprior.tasks.checks import TaskError, check_columns
+from scoreprior.tasks.contexts import context_mask
+from scoreprior.tasks.files import FilePath, read_table
 from scoreprior.tasks.frames import columns_from_frame
+from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
 from scoreprior.tasks.padding import PaddedTasks
 from scoreprior.tasks.task import Task
 
@@ -87,29 +89,56 @@ class TaskSet(Sequence[Task]):
         task: str,
         inputs: str | Sequence[str],
         target: str,
-        missing: Literal["error", "drop"] = "error",
+        missing: Missing = "error",
+        order: Order = "input",
+        most_points: int | None = MOST_POINTS,
     ) -> TaskSet:
         """Tasks from a data frame in long form (pandas, polars, pyarrow, ...), one row per point.
 
-        Rows keep their order within a task, tasks the order of their first appearance. With `missing="drop"`
-        rows with a missing or infinite input or target are left out; tasks that have none left disappear
-        with a warning.
+        Tasks come in the order of their first appearance. `scoreprior fit` reads a table in the same way and with the
+        same `order` and `most_points`, but always with `missing="drop"`.
+
+        Args:
+            task: column that says which task a row belongs to.
+            inputs: input column, or several.
+            target: column to predict.
+            missing: "error" refuses a table with missing or infinite values; "drop" leaves these rows out, with a
+                warning where a row lacks its task or a task has no row left.
+            order: "input" sorts the rows of a task by the first input, ties as given; "rows" keeps them as given.
+                Order matters: later rows are predicted from earlier ones.
+            most_points: of a longer task as many rows as this are used, evenly spread, with a warning; None uses all.
         """
-        # Columns of a table without a header are numbered; text and number name the same column.
-        input_names = (inputs,) if isinstance(inputs, str) else tuple(str(name) for name in inputs)
-        labels, table = columns_from_frame(frame, str(task), input_names, str(target), missing, TaskError)
-        kept = np.isfinite(table).all(axis=1)
-        order: dict[str, list[int]] = {str(label): [] for label in labels}
-        for row, label in enumerate(labels):
-            if kept[row]:
-                order[str(label)].append(row)
-        gone = [label for label, rows in order.items() if not rows]
-        if gone:
-            warnings.warn(f"{len(gone)} tasks have no complete row and were left out: {listing(gone)}.", stacklevel=2)
-        members = [Task(table[rows, :-1], table[rows, -1], label) for label, rows in order.items() if rows]
-        if not members:
-            raise TaskError("No task has a row with all inputs and the target present; nothing is left to learn from.")
-        return cls(members, input_names=input_names, target_name=str(target))
+        check_choices(missing=missing, order=order, most_points=most_points)
+        names = _column_names(task, inputs, target)
+        labels, numbers = columns_from_frame(frame, names[0], names[1:-1], names[-1])
+        tasks = tasks_from_columns(
+            labels, numbers, names, np.arange(len(labels)), missing=missing, order=order, most_points=most_points
+        )
+        return cls(tasks, input_names=names[1:-1], target_name=names[-1])
+
+    @classmethod
+    def from_file(
+        cls,
+        path: FilePath,
+        *,
+        task: str,
+        inputs: str | Sequence[str],
+        target: str,
+        missing: Missing = "error",
+        order: Order = "input",
+        most_points: int | None = MOST_POINTS,
+    ) -> TaskSet:
+        """Tasks from a CSV or Parquet file, one row per point; arguments as of `from_frame`.
+
+        The file is read as `scoreprior fit` reads it: separators, decimal commas and encodings are recognised.
+        """
+        check_choices(missing=missing, order=order, most_points=most_points)
+        names = _column_names(task, inputs, target)
+        table = read_table(path, names[1:], label=names[0])
+        tasks = tasks_from_columns(
+            table.labels or [], table.numbers, names, table.rows, missing=missing, order=order, most_points=most_points
+        )
+        return cls(tasks, input_names=names[1:-1], target_name=names[-1])
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -177,7 +206,7 @@ class TaskSet(Sequence[Task]):
         generator = None if key is None else as_generator(key)
         contexts, targets = [], []
         for task in self.tasks:
-            chosen = _context_mask(task, context, generator)
+            chosen = context_mask(task, context, generator)
             if chosen.all() or not chosen.any():
                 raise TaskError(
                     f"{task.name} with {len(task)} points cannot give {int(chosen.sum())} to the context and "
@@ -237,23 +266,8 @@ def _looks_like_one_table(tasks: Any) -> bool:
     return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")
 
 
-def _context_mask(task: Task, context: Any, generator: np.random.Generator | None) -> np.ndarray:
-    if callable(context):
-        mask = np.asarray(context(task))
-        if mask.shape != (len(task),) or mask.dtype != bool:
-            raise TaskError(
-                f"The context function gave {mask.dtype} {mask.shape} for {task.name}; expected bool ({len(task)},)."
-            )
-        return mask
-    if isinstance(context, float):
-        if not 0 < context < 1:
-            raise TaskError(f"A context fraction lies strictly between 0 and 1, not {context}.")
-        count = min(max(round(context * len(task)), 1), len(task) - 1)
-    else:
-        count = int(context)
-        if count < 1:
-            raise TaskError(f"A context needs at least one point, not {count}.")
-    order = np.arange(len(task)) if generator is None else generator.permutation(len(task))
-    mask = np.zeros(len(task), bool)
-    mask[order[:count]] = True
-    return mask
+def _column_names(task: str, inputs: str | Sequence[str], target: str) -> tuple[str, ...]:
+    # Columns of a table without a header are numbered; text and number name the same column.
+    input_names = (inputs,) if isinstance(inputs, str) else tuple(str(name) for name in inputs)
+    check_columns(str(task), input_names, str(target))
+    return (str(task), *input_names, str(target))
