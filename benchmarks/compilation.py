@@ -16,11 +16,11 @@ import equinox as eqx
 import jax
 
 import scoreprior as sp
-from scoreprior._compilation import BRIEFLY, LIGHTLY
+from scoreprior._compilation import LEVEL_1_NO_FUSION, LEVEL_1
 from scoreprior.learners import learner
 from scoreprior.learners._base import Prior, bare
 
-WAYS: dict[str, dict[str, Any]] = {"level 3": {}, "level 1": LIGHTLY, "level 1, older": BRIEFLY}
+WAYS: dict[str, dict[str, Any]] = {"level 3": {}, "level 1": LEVEL_1, "level 1, older": LEVEL_1_NO_FUSION}
 ROUNDS = 3
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from scoreprior.gp.fit import PoolingConfig, learn_process
+from scoreprior.gp import ProcessConfig
+from scoreprior.gp.fit import fit_process
 from scoreprior.interpolators import GPInterpolator
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet
 
@@ -25,7 +26,7 @@ REFERENCE_CPU = 800.0
 FITS: dict[str, Callable[[PaddedTasks, Any], Any]] = {
     "paper: shared lengthscale by CV": lambda tasks, key: GPInterpolator(mode="paper").fit(tasks, key),
     "pooled: type-II fit": lambda tasks, key: GPInterpolator(mode="pooled").fit(tasks, key),
-    "anchor: type-II fit, foresight": lambda tasks, key: learn_process(tasks, PoolingConfig(), key),
+    "anchor: type-II fit, foresight": lambda tasks, key: fit_process(tasks, ProcessConfig(), key),
 }
 
 

@@ -114,7 +114,7 @@ def test_the_comparison_has_the_best_on_top_and_leaves_out_what_has_no_figure(ax
 
 
 def test_colours_differ_in_grey_or_hue():
-    """Any two of the palette differ clearly in the two directions that all common colour-blindness leaves."""
+    """Any two of the palette differ is_significant in the two directions that all common colour-blindness leaves."""
     rgb = np.array([to_rgb(colour) for colour in plots.PALETTE])
     luminance = rgb @ [0.2126, 0.7152, 0.0722]
     blueness = rgb[:, 2] - rgb[:, :2].mean(1)

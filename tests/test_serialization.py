@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 from scoreprior import serialization
 from scoreprior._trees import TreeError, decode, encode, resolve
-from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp import ProcessConfig
 from scoreprior.gp.kernels import Basis, BasisMean, Linear, Matern, Sum
 from scoreprior.gp.process import GaussianProcess
-from scoreprior.gp.scale import Widths
+from scoreprior.gp.scale import ScaleCalibration
 from scoreprior.interpolators.gp import GPInterpolator
 from scoreprior.learners import Prior, learner, methods
 from scoreprior.learners.gaussian_process import PooledGPPrior
@@ -70,7 +70,7 @@ def by_hand() -> PooledGPPrior:
     centres = numbers(3, 2)
     deviation = (Linear(numbers(), numbers(2)), Matern(numbers(), numbers(2), 0.5))
     kernel = Sum((*deviation, Basis(smooth, centres, numbers(3, 3))))
-    widths = Widths(numbers(5), numbers(5), numbers())
+    widths = ScaleCalibration(numbers(5), numbers(5), numbers())
     process = GaussianProcess(BasisMean(smooth, centres, numbers(3)), kernel, numbers(), numbers(8), widths)
     return PooledGPPrior(Standardizer.fit(tasks()), process)
 
@@ -175,7 +175,7 @@ def test_round_trip_of_every_kind_of_node() -> None:
         "keys": (keys, jax.random.key(1, impl="rbg")),
         "big-endian": np.array([1.5, 2.5], ">f8"),
         "kernel": Sum((Matern(jnp.float32(1), jnp.ones(2), float("inf")),)),
-        "config": PoolingConfig(centres=3),
+        "config": ProcessConfig(centres=3),
     }
     structure, arrays = encode(tree, "tree")
     found = decode(json.loads(json.dumps(structure, allow_nan=False)), arrays)
@@ -251,7 +251,7 @@ def test_describe_tells_the_header(path: Path) -> None:
     prior = by_hand()
     metadata = {
         "method": "hierarchical-gp",
-        "config": PoolingConfig(),
+        "config": ProcessConfig(),
         "domain": {"low": np.array([-1.0, 0.0]), "high": (1, jnp.inf)},
         "metrics": {"rmse": np.float32(0.5), "nll": float("nan")},
         "note": ["a", None, True],
@@ -265,7 +265,7 @@ def test_describe_tells_the_header(path: Path) -> None:
         "hierarchical-gp",
     )
     assert told["class"] == "scoreprior.learners.gaussian_process:PooledGPPrior"
-    assert told["config"]["deviation"] == ["linear", "rough", "smooth"]
+    assert told["config"]["deviation"] == ["linear", "matern12", "smooth"]
     assert told["domain"] == {"low": [-1.0, 0.0], "high": [1, float("inf")]}
     assert told["metrics"]["rmse"] == 0.5
     assert np.isnan(told["metrics"]["nll"])

@@ -77,7 +77,7 @@ def test_run_says_what_failed_and_what_does_not_apply(tmp_path, monkeypatch):
         ),
         (
             ["run", "--env", "sinusoid", "--method", "mars-gp-paper", "--set", 'base={"waves": 3}'],
-            'mars-gp-paper: base cannot be {"waves": 3}; it is of the kind PoolingConfig | None.',
+            'mars-gp-paper: base cannot be {"waves": 3}; it is of the kind ProcessConfig | None.',
         ),
         (
             ["run", "--env", "sinusoid", "--method", "ridge", "--set", "strengths=5"],

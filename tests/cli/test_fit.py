@@ -297,8 +297,8 @@ def test_quick_makes_methods_cheaper():
     assert choose("mars-gp", True).network is None
     assert choose("mars-gp", False) == sp.learner("mars-gp")
     assert choose("maml", True).training.steps == sp.learner("maml").training.steps // 10
-    assert 0 < choose("pooled-gp", True).pooling.foresight < sp.learner("pooled-gp").pooling.foresight
-    assert choose("pooled-gp", True).pooling.most_tasks < sp.learner("pooled-gp").pooling.most_tasks
+    assert 0 < choose("pooled-gp", True).process.tuning_evaluations < sp.learner("pooled-gp").process.tuning_evaluations
+    assert choose("pooled-gp", True).process.most_tasks < sp.learner("pooled-gp").process.most_tasks
     assert choose("mars-ssge", True).settle == 0  # without particles that start at the process
     for name in sp.methods():
         choose(name, True)

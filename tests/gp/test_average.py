@@ -13,17 +13,18 @@ from scipy.stats import norm
 
 import scoreprior as sp
 from scoreprior.gp import fit as pooling
-from scoreprior.gp.fit import PoolingConfig, learn_opinions
+from scoreprior.gp import ProcessConfig
+from scoreprior.gp.fit import fit_average
 from scoreprior.gp.kernels import Matern, ZeroMean
-from scoreprior.gp.predictive_tuning import Foretold, clearly
+from scoreprior.gp.predictive_tuning import LeftOutPredictions, is_significant
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.learners import mars
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import Standardizer
 
-CONFIG = PoolingConfig(
-    deviation=("linear",), mean="linear", waves=0, centres=6, candidates=1, evaluations=30, foresight=15, widths=False
+CONFIG = ProcessConfig(
+    deviation=("linear",), mean="linear", frequencies=0, centres=6, starts=1, evidence_evaluations=30, tuning_evaluations=15, scale_calibration=False
 )
 
 
@@ -42,8 +43,8 @@ def bends(count: int, points: int = 16) -> sp.TaskSet:
     return sp.TaskSet.from_arrays(xs, ys)
 
 
-def opinions(tasks: sp.TaskSet, config: PoolingConfig = CONFIG) -> tuple[GaussianProcess, GaussianProcess | None]:
-    return learn_opinions(Standardizer.fit(tasks).apply(tasks).padded(), config, jax.random.key(0))
+def opinions(tasks: sp.TaskSet, config: ProcessConfig = CONFIG) -> tuple[GaussianProcess, GaussianProcess | None]:
+    return fit_average(Standardizer.fit(tasks).apply(tasks).padded(), config, jax.random.key(0))
 
 
 def test_it_is_heard_where_the_first_process_is_too_simple_and_not_where_it_is_right():
@@ -52,33 +53,33 @@ def test_it_is_heard_where_the_first_process_is_too_simple_and_not_where_it_is_r
 
 
 @pytest.mark.parametrize(
-    ("count", "config"), [(9, CONFIG), (12, replace(CONFIG, second=False)), (12, replace(CONFIG, foresight=0))]
+    ("count", "config"), [(9, CONFIG), (12, replace(CONFIG, second=False)), (12, replace(CONFIG, tuning_evaluations=0))]
 )
 def test_it_is_not_asked_with_few_tasks_or_if_not_wanted(count, config, monkeypatch):
     asked = []
     learn = pooling._learn
     monkeypatch.setattr(pooling, "_learn", lambda tasks, config, key: asked.append(config) or learn(tasks, config, key))
-    assert opinions(bends(count, points=6), replace(config, evaluations=2))[1] is None
+    assert opinions(bends(count, points=6), replace(config, evidence_evaluations=2))[1] is None
     assert len(asked) == 1
 
 
 def test_plain_is_what_the_pooled_process_is_made_of():
-    assert PooledGP().pooling == PooledGP.hierarchical().pooling.plain()
-    assert PooledGP().pooling.plain() == PooledGP().pooling
+    assert PooledGP().process == PooledGP.hierarchical().process.plain()
+    assert PooledGP().process.plain() == PooledGP().process
 
 
 def test_clearly_is_two_standard_errors():
     gain = np.array([1.0, 2.0, 3.0, 4.0])  # mean 2.5, standard error 0.645
-    assert clearly(gain - 1.2)
-    assert not clearly(gain - 1.22)
-    assert not clearly(-gain)
+    assert is_significant(gain - 1.2)
+    assert not is_significant(gain - 1.22)
+    assert not is_significant(-gain)
 
 
 def test_what_was_foretold_has_the_density_of_the_mixture():
     rng = np.random.default_rng(2)
     mean, std = rng.normal(size=(2, 3, 4)), rng.uniform(0.5, 1, (2, 3, 4))
     y, tails = rng.normal(size=(3, 4)), np.array([0.5, 2.0])
-    told = Foretold(mean, std, np.zeros((2, 3)), np.ones((2, 3, 4), bool))
+    told = LeftOutPredictions(mean, std, np.zeros((2, 3)), np.ones((2, 3, 4), bool))
     expected = np.log(np.mean([norm(mean, tail * std).pdf(y) for tail in tails], axis=0))
     np.testing.assert_allclose(told.log_prob(jnp.asarray(y), jnp.asarray(tails), None), expected, rtol=1e-5)
 
@@ -137,14 +138,14 @@ def test_mars_has_its_own_predictive_and_the_second_opinion_as_halves():
         (sp.MARS(held_out=0.0), False),  # the network stays whatever it does
         (sp.MARS(closed_form=False), False),
         (sp.learner("mars-ssge"), False),
-        (sp.MARS(base=PoolingConfig(second=False)), False),
+        (sp.MARS(base=ProcessConfig(second=False)), False),
     ],
 )
 def test_mars_asks_for_one_only_where_it_can_be_heard(config, asked, monkeypatch):
     def learn(tasks, pooling, key):
         raise InterruptedError(pooling.second)
 
-    monkeypatch.setattr(mars, "learn_opinions", learn)
+    monkeypatch.setattr(mars, "fit_average", learn)
     with pytest.raises(InterruptedError, match=str(asked)):
         config.fit(offsets(12), 0)
 
@@ -155,7 +156,7 @@ def test_sensors_are_predicted_better_with_a_second_opinion():
     """Seen on the validation tasks of five splits of Berkeley (docs/mars.md)."""
     env = sp.environment("berkeley")
     alone, both = (
-        sp.evaluate(PooledGP(PoolingConfig(second=second)), env, 0, tasks="valid") for second in (False, True)
+        sp.evaluate(PooledGP(ProcessConfig(second=second)), env, 0, tasks="valid") for second in (False, True)
     )
     assert both["nll"].mean() < alone["nll"].mean()
     assert both["rmse"].mean() < alone["rmse"].mean()

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import scoreprior as sp
-from scoreprior.gp.evidence import climb
-from scoreprior.gp.fit import PoolingConfig
-from scoreprior.gp.model import MOST_STD, Pool, centre_count, find_centres, new_task_process, start
+from scoreprior.gp.evidence import minimise
+from scoreprior.gp import ProcessConfig
+from scoreprior.gp.model import LARGEST_LOG_STD, Pool, centre_count, find_centres, new_task_process, start
 from scoreprior.gp.process import GaussianProcess
 
 
@@ -31,9 +31,9 @@ def mean_and_variance(process: GaussianProcess, x: jax.Array) -> tuple[jax.Array
 
 def test_single_precision_adds_up_to_the_same_mean_and_variance():
     padded = curved_tasks().padded()
-    config = PoolingConfig()
+    config = ProcessConfig()
     with jax.enable_x64(True):
-        pool = Pool(padded, find_centres(padded, centre_count(config, 3)))
+        pool = PooledTasks(padded, find_centres(padded, centre_count(config, 3)))
         parameters = start(jax.random.key(0), 3, config) | {
             "mean_std": jnp.log(40.0),
             "mean_length": jnp.log(jnp.array([1.7, 13.0, 6.4])),
@@ -53,14 +53,14 @@ def test_single_precision_adds_up_to_the_same_mean_and_variance():
 
 def test_a_climb_stays_below_the_largest_standard_deviations():
     with jax.enable_x64(True):
-        parameters = start(jax.random.key(0), 2, PoolingConfig())
+        parameters = start(jax.random.key(0), 2, ProcessConfig())
 
         def rewards_size(values):
             return -sum(jnp.sum(value) for value in values.values()), {n: -jnp.ones_like(v) for n, v in values.items()}
 
-        found, _ = climb(rewards_size, parameters, 50)
-    assert float(found["mean_std"]) == float(found["mean_linear"]) == MOST_STD["mean_std"]
-    assert float(found["noise"]) > MOST_STD["mean_std"]
+        found, _ = minimise(rewards_size, parameters, 50)
+    assert float(found["mean_std"]) == float(found["mean_linear"]) == LARGEST_LOG_STD["mean_std"]
+    assert float(found["noise"]) > LARGEST_LOG_STD["mean_std"]
 
 
 def test_a_climb_compiles_nothing_but_its_objective():
@@ -71,12 +71,12 @@ def test_a_climb_compiles_nothing_but_its_objective():
 
     with jax.enable_x64(True):
         # Shapes of no other test, which might have compiled the same for them.
-        parameters = {name: np.asarray(value) for name, value in start(jax.random.key(0), 5, PoolingConfig()).items()}
+        parameters = {name: np.asarray(value) for name, value in start(jax.random.key(0), 5, ProcessConfig()).items()}
         bowl = jax.jit(jax.value_and_grad(lambda p: sum(jnp.sum((value - 0.1) ** 2) for value in p.values())))
         bowl(parameters)
         jax.monitoring.register_event_duration_secs_listener(note)
         try:
-            found, _ = climb(bowl, parameters, 50, frozen=("noise",))
+            found, _ = minimise(bowl, parameters, 50, frozen=("noise",))
         finally:
             jax.monitoring.unregister_event_duration_listener(note)
     assert not [name for name in happened if "compile" in name]
@@ -89,4 +89,4 @@ def test_a_climb_compiles_nothing_but_its_objective():
     [("auto", 1, 7), ("auto", 3, 21), ("auto", 4, 7), ("smooth", 4, 21), ("linear", 2, 7)],
 )
 def test_a_smooth_mean_has_centres_for_every_input(mean: Any, dim: int, expected: int):
-    assert centre_count(PoolingConfig(mean=mean, centres=7), dim) == expected
+    assert centre_count(ProcessConfig(mean=mean, centres=7), dim) == expected

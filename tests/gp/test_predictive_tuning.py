@@ -13,11 +13,12 @@ from scipy.linalg import block_diag
 import scoreprior as sp
 from scoreprior import metrics
 from scoreprior._linalg import JITTER
-from scoreprior.gp.fit import PoolingConfig, _foresight, learn_process
-from scoreprior.gp.model import Pool, find_centres, leave_one_out, pieces, start, tail_widths
+from scoreprior.gp import ProcessConfig
+from scoreprior.gp.fit import _foresight, fit_process
+from scoreprior.gp.model import PooledTasks, find_centres, leave_one_out, pieces, start, tail_scales
 from scoreprior.gp.predictive_tuning import _predict, _student_t
 
-CONFIG = PoolingConfig(centres=6)
+CONFIG = ProcessConfig(centres=6)
 
 
 def tasks(n: int, m: int, seed: int) -> sp.TaskSet:
@@ -29,7 +30,7 @@ def tasks(n: int, m: int, seed: int) -> sp.TaskSet:
 def test_leaving_a_task_out_is_conditioning_on_the_others():
     padded = tasks(4, 5, 0).padded()
     with jax.enable_x64(True):
-        pool = Pool(padded, find_centres(padded, CONFIG.centres))
+        pool = PooledTasks(padded, find_centres(padded, CONFIG.centres))
         parameters = start(jax.random.key(0), 1, CONFIG)
         mean, covariance = eqx.filter_jit(leave_one_out)(parameters, pool, CONFIG)
         blocks, features, _ = map(np.asarray, eqx.filter_jit(pieces)(parameters, pool, CONFIG))
@@ -71,7 +72,7 @@ def test_student_t_density_is_scipys():
 
 @pytest.mark.parametrize("df", [2.0, 5.0, 30.0])
 def test_the_widths_together_make_a_student_t(df: float):
-    widths = tail_widths({"tails": jnp.log(jnp.asarray(df - 1))})
+    widths = tail_scales({"tails": jnp.log(jnp.asarray(df - 1))})
     points = np.linspace(-4, 4, 81)
     mixture = stats.norm.cdf(points[:, None] / widths).mean(axis=1)
     # Eight quantiles: the distribution function is right to about half a step of the quantiles' grid, 1/16.
@@ -80,8 +81,8 @@ def test_the_widths_together_make_a_student_t(df: float):
 
 def test_without_foresight_the_predictive_is_gaussian():
     padded = tasks(4, 5, 0).padded()
-    config = PoolingConfig(deviation=("linear",), mean="linear", centres=6, evaluations=3, foresight=0, waves=0)
-    process = learn_process(padded, config, jax.random.key(0))
+    config = ProcessConfig(deviation=("linear",), mean="linear", centres=6, evidence_evaluations=3, tuning_evaluations=0, frequencies=0)
+    process = fit_process(padded, config, jax.random.key(0))
     np.testing.assert_array_equal(process.tails, [1.0])
 
 

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scoreprior.gp.scale import Widths, known, surprise
+from scoreprior.gp.scale import ScaleCalibration, explained_fraction, surprise
 
 LEVELS, BY_LEVEL = np.array([-1.0, 0.0, 2.0]), np.array([0.4, -0.2, 0.1])
-WIDTHS = Widths(jnp.asarray(LEVELS), jnp.asarray(BY_LEVEL), jnp.asarray(0.5))
+WIDTHS = ScaleCalibration(jnp.asarray(LEVELS), jnp.asarray(BY_LEVEL), jnp.asarray(0.5))
 
 
 def test_small_factors_are_interpolated_between_levels_and_constant_beyond():
@@ -36,7 +36,7 @@ def test_nothing_seen_and_what_was_expected_are_no_surprise():
 
 
 def test_the_level_counts_as_far_as_a_point_is_known():
-    share = known(jnp.array([4.0, 3.0, 0.0]), jnp.array([4.0, 4.0, 4.0]))
+    share = explained_fraction(jnp.array([4.0, 3.0, 0.0]), jnp.array([4.0, 4.0, 4.0]))
     np.testing.assert_allclose(share, [0, 0.5, 1], atol=1e-3)
     factor = WIDTHS(jnp.full(3, -1.0), share, jnp.asarray(0.0))
     np.testing.assert_allclose(np.log(factor), 1.6 * np.tanh(np.array([0, 0.2, 0.4]) / 1.6), atol=1e-3)

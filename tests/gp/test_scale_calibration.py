@@ -1,4 +1,4 @@
-"""Widths are learned where they are there to be learned, and only there; the loss is that of SciPy's normals."""
+"""ScaleCalibration are learned where they are there to be learned, and only there; the loss is that of SciPy's normals."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from scipy import stats
 
 import scoreprior as sp
 from scoreprior import metrics, pooling
-from scoreprior.gp.fit import PoolingConfig, _widths
-from scoreprior.gp.model import Pool, find_centres, start
-from scoreprior.gp.predictive_tuning import foretold
+from scoreprior.gp import ProcessConfig
+from scoreprior.gp.fit import _widths
+from scoreprior.gp.model import PooledTasks, find_centres, start
+from scoreprior.gp.predictive_tuning import left_out_predictions
 from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.tasks import PaddedTasks
 
-CONFIG = PoolingConfig(
-    deviation=("linear",), mean="linear", waves=0, centres=6, candidates=1, evaluations=30, foresight=15
+CONFIG = ProcessConfig(
+    deviation=("linear",), mean="linear", frequencies=0, centres=6, starts=1, evidence_evaluations=30, tuning_evaluations=15
 )
 UNEVEN = 0.2, 2.0
 """Standard deviations of the noise at low and at high levels."""
@@ -45,8 +46,8 @@ def tied(tasks: sp.TaskSet) -> sp.TaskSet:
 @pytest.mark.slow
 def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypatch: pytest.MonkeyPatch):
     with_widths = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
-    # As `widths=False` does, but without compiling all of it for another configuration.
-    monkeypatch.setattr(pooling, "learn_widths", lambda pool, parameters, config: None)
+    # As `scale_calibration=False` does, but without compiling all of it for another configuration.
+    monkeypatch.setattr(pooling, "fit_scale_calibration", lambda pool, parameters, config: None)
     without = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
     widths = with_widths.process.widths
     assert widths is not None
@@ -70,18 +71,18 @@ def test_where_the_process_is_right_there_are_no_widths():
 
 @pytest.mark.parametrize("padded", [tasks(9, 0, UNEVEN).padded(), tied(tasks(12, 0)).padded()], ids=["few", "tied"])
 def test_few_tasks_or_a_single_level_teach_no_widths(padded: PaddedTasks, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(_widths, "foretold")  # nothing is even looked at
+    monkeypatch.delattr(_widths, "left_out_predictions")  # nothing is even looked at
     with jax.enable_x64(True):
         parameters = start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}
-        assert _widths.learn_widths(Pool(padded, find_centres(padded, 6)), parameters, CONFIG) is None
+        assert _widths.fit_scale_calibration(PooledTasks(padded, find_centres(padded, 6)), parameters, CONFIG) is None
 
 
 @pytest.fixture(scope="module")
 def widening() -> _widths._Widening:
     padded = tasks(4, 3).padded()
     with jax.enable_x64(True):
-        pool = Pool(padded, find_centres(padded, CONFIG.centres))
-        told = foretold(pool, start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}, CONFIG)
+        pool = PooledTasks(padded, find_centres(padded, CONFIG.centres))
+        told = left_out_predictions(pool, start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}, CONFIG)
         return _widths._Widening(pool, told, jnp.array([0.5, 1.0, 3.0]), jnp.linspace(-3.0, 3.0, 5))
 
 

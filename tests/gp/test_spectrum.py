@@ -9,14 +9,15 @@ from scipy import stats
 
 import scoreprior as sp
 from scoreprior import metrics
-from scoreprior.gp.fit import PoolingConfig, learn_process
-from scoreprior.gp.kernels import Wave
-from scoreprior.gp.model import Pool, find_centres, leave_one_out, start
+from scoreprior.gp import ProcessConfig
+from scoreprior.gp.fit import fit_process
+from scoreprior.gp.kernels import SpectralComponent
+from scoreprior.gp.model import PooledTasks, find_centres, leave_one_out, start
 from scoreprior.gp.spectrum import _AMPLITUDES, _gains, frequencies
 from scoreprior.learners.gaussian_process import PooledGP
 
-CONFIG = PoolingConfig(centres=6)
-QUICK = PoolingConfig(deviation=("linear", "rough"), centres=8, candidates=2, evaluations=60, foresight=0)
+CONFIG = ProcessConfig(centres=6)
+QUICK = ProcessConfig(deviation=("linear", "matern12"), centres=8, starts=2, evidence_evaluations=60, tuning_evaluations=0)
 
 
 def daily_cycles(n: int, m: int, seed: int) -> tuple[sp.TaskSet, float]:
@@ -36,13 +37,13 @@ def test_gains_are_those_of_the_likelihood_with_an_undamped_wave():
     made = sp.TaskSet.from_arrays(xs, [np.sin(3 * x[:, 0]) + rng.normal(size=len(x)) for x in xs])
     padded, tried = made.padded(), np.array([[3.0, 0.0], [0.0, 1.5]])
     with jax.enable_x64(True):
-        pool = Pool(padded, find_centres(padded, CONFIG.centres))
+        pool = PooledTasks(padded, find_centres(padded, CONFIG.centres))
         parameters = start(jax.random.key(0), 2, CONFIG)
         means, covariances = map(np.asarray, jax.jit(leave_one_out, static_argnums=2)(parameters, pool, CONFIG))
         found = np.asarray(_gains(parameters, pool, CONFIG, tried))
         expected = np.zeros_like(found)
         for (row, amplitude), (column, frequency) in ((a, f) for a in enumerate(_AMPLITUDES) for f in enumerate(tried)):
-            wave = Wave(amplitude, np.full(2, 1e6), frequency)
+            wave = SpectralComponent(amplitude, np.full(2, 1e6), frequency)
             for x, y, mean, covariance in zip(xs, [task.y for task in made], means, covariances):
                 m = len(x)
                 with_wave, without = (
@@ -93,7 +94,7 @@ def test_noise_has_no_wave():
     xs = [np.sort(rng.uniform(0, 1, (40, 1)), axis=0) for _ in range(6)]
     made = sp.TaskSet.from_arrays(xs, [rng.normal() + 0.3 * rng.normal(size=40) for _ in xs])
     padded = sp.Standardizer.fit(made).apply(made).padded()
-    assert learn_process(padded, QUICK, jax.random.key(0)).kernel.parts[-2].std < 0.01
+    assert fit_process(padded, QUICK, jax.random.key(0)).kernel.parts[-2].std < 0.01
 
 
 @pytest.mark.slow
@@ -104,9 +105,9 @@ def test_a_wave_of_unknown_frequency_is_found():
     made = sp.TaskSet.from_arrays(xs, ys)
     scaler = sp.Standardizer.fit(made)
     padded = scaler.apply(made).padded()
-    found = learn_process(padded, PoolingConfig(foresight=0), jax.random.key(0)).kernel.parts[-2]
+    found = fit_process(padded, ProcessConfig(tuning_evaluations=0), jax.random.key(0)).kernel.parts[-2]
     # 200 points over a range of 10: a phase error of 0.1 / sqrt(200) at its ends moves the frequency by less than 1%.
     np.testing.assert_allclose(np.abs(found.frequency) / scaler.x_std, 2.3, rtol=0.02)
     assert found.std > 0.5
-    without = learn_process(padded, PoolingConfig(foresight=0, waves=0), jax.random.key(0)).kernel.parts[-2]
+    without = fit_process(padded, ProcessConfig(tuning_evaluations=0, frequencies=0), jax.random.key(0)).kernel.parts[-2]
     assert without.std < 0.01

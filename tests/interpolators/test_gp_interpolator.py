@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from scoreprior import kernels
-from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp import ProcessConfig
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.interpolators import GPInterpolator, gp
 from scoreprior.interpolators._base import folds, task_keys
@@ -194,8 +194,8 @@ def test_pooled_mode_conditions_the_learned_process(monkeypatch, index):
         asked.append(arguments)
         return GaussianProcess(mean, kernel, jnp.float32(NOISE))
 
-    monkeypatch.setattr(gp, "learn_process", learn)
-    config = PoolingConfig(centres=5)
+    monkeypatch.setattr(gp, "fit_process", learn)
+    config = ProcessConfig(centres=5)
     fitted = GPInterpolator(mode="pooled", pooling=config).fit(PADDED, 3)
     assert asked[0][:2] == (PADDED, config)
     task, query = TASKS[index], QUERY.astype(np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scoreprior as sp
-from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp import ProcessConfig
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
@@ -24,10 +24,10 @@ MARS = {
     "inference": FSVGDConfig(steps=20, particles=4, measurement_points=4),
 }
 SHORT = TrainingConfig(steps=20, chunk=20)
-BASE = PoolingConfig(evaluations=20, foresight=5, waves=0)
+BASE = ProcessConfig(evidence_evaluations=20, tuning_evaluations=5, frequencies=0)
 QUICK: dict[str, dict] = {
-    "pooled-gp": {"pooling.evaluations": 20, "pooling.foresight": 0, "pooling.either": False},
-    "hierarchical-gp": {"pooling.evaluations": 20, "pooling.foresight": 0, "pooling.waves": 0},
+    "pooled-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.one_part": False},
+    "hierarchical-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.frequencies": 0},
     "mars-gp": {**MARS, "settle": 20, "base": BASE},
     "mars-bnn": {**MARS, "settle": 20, "base": BASE},
     "mars-gp-paper": MARS,

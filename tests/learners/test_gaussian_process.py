@@ -11,8 +11,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import scoreprior as sp
-from scoreprior.gp.fit import PoolingConfig
-from scoreprior.gp.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, Wave, ZeroMean, squared_distances
+from scoreprior.gp import ProcessConfig
+from scoreprior.gp.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, SpectralComponent, ZeroMean, squared_distances
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.learners._base import groups_by_size
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
@@ -61,7 +61,7 @@ def test_every_kernel_is_positive_semidefinite_with_the_right_diagonal():
     parts = (
         smooth,
         Linear(one, lengths),
-        Wave(one, lengths, jnp.array([2.0, -1.0])),
+        SpectralComponent(one, lengths, jnp.array([2.0, -1.0])),
         Basis(smooth, x[:3], jnp.asarray(rng.normal(size=(3, 2)), jnp.float32)),
     )
     kernels = (*parts, Sum(parts))
@@ -126,7 +126,7 @@ def test_draws_have_the_posterior_mean_and_covariance():
     assert (np.abs(np.cov(draws.T) - covariance) < 4 * spread + 1e-4).all()
 
 
-LIKELIEST = {"pooling.foresight": 0}  # hyper-parameters at their maximum likelihood, as these tests are about it
+LIKELIEST = {"process.tuning_evaluations": 0}  # hyper-parameters at their maximum likelihood, as these tests are about it
 
 
 def matern_tasks(n: int, m: int, seed: int) -> sp.TaskSet:
@@ -178,7 +178,7 @@ def test_hierarchical_gp_learns_a_shared_curve_that_the_pooled_gp_cannot():
     env = sp.environment("sinusoid")
     test = env.meta_test.take(range(30))
     errors = {}
-    plain = {"pooling.foresight": 0, "pooling.waves": 0}  # the shared mean alone makes the difference
+    plain = {"process.tuning_evaluations": 0, "process.frequencies": 0}  # the shared mean alone makes the difference
     for name in ("pooled-gp", "hierarchical-gp"):
         prior = sp.learner(name, **plain).fit(env.meta_train, 0)
         predictives = prior.condition_many(test.context, 0).predict([task.x for task in test.target])
@@ -190,7 +190,7 @@ def test_hierarchical_gp_learns_a_shared_curve_that_the_pooled_gp_cannot():
 @pytest.mark.slow
 def test_many_tasks_are_fitted_on_a_subset_and_used_in_full():
     tasks = matern_tasks(60, 6, 2)
-    config = PoolingConfig(deviation=("smooth",), most_tasks=20, centres=16, foresight=0, waves=0)
+    config = ProcessConfig(deviation=("matern52",), most_tasks=20, centres=16, tuning_evaluations=0, frequencies=0)
     process = PooledGP(config).fit(tasks, 0).process
     assert isinstance(process.mean, BasisMean)
     fewer = PooledGP(config).fit(tasks[:20], 0).process
@@ -203,11 +203,11 @@ def test_many_tasks_are_fitted_on_a_subset_and_used_in_full():
 def test_long_tasks_are_fitted_on_some_of_their_points():
     plain = {"deviation": ("smooth",), "centres": 8, "foresight": 0, "waves": 0, "candidates": 2}
     tasks = matern_tasks(6, 40, 3)
-    few, all_points = (PooledGP(PoolingConfig(**plain, most_points=most)).fit(tasks, 0).process for most in (20, 40))
+    few, all_points = (PooledGP(ProcessConfig(**plain, most_points=most)).fit(tasks, 0).process for most in (20, 40))
     # The standard error of the logarithm of a standard deviation from n points is 1 / sqrt(2 n), here n = 6 * 20.
     difference = np.log(few.noise_std / all_points.noise_std)
     assert 0 < abs(difference) < 4 / np.sqrt(2 * 6 * 20)
-    longer = PooledGP(PoolingConfig(**plain, most_points=41)).fit(tasks, 0).process
+    longer = PooledGP(ProcessConfig(**plain, most_points=41)).fit(tasks, 0).process
     np.testing.assert_array_equal(longer.noise_std, all_points.noise_std)
 
 

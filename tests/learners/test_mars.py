@@ -13,10 +13,10 @@ import pytest
 
 import scoreprior as sp
 from scoreprior import _checkpoint
-from scoreprior.gp.fit import PoolingConfig
+from scoreprior.gp import ProcessConfig
 from scoreprior.gp.kernels import LinearMean, Matern
 from scoreprior.gp.process import GaussianProcess
-from scoreprior.gp.scale import Widths
+from scoreprior.gp.scale import ScaleCalibration
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.learners import mars
 from scoreprior.learners._base import bare, evaluate_many, infer_many
@@ -87,7 +87,7 @@ def test_without_a_network_the_score_is_the_process_own():
 
 
 # With one kind of deviation: what is tested is inference, whatever the process, and more kinds take longer to compile.
-BASE = PoolingConfig(deviation=("smooth",), candidates=1, foresight=0, waves=0)
+BASE = ProcessConfig(deviation=("matern52",), starts=1, tuning_evaluations=0, frequencies=0)
 GRID = np.linspace(-4.5, 4.5, 30)
 
 
@@ -163,7 +163,7 @@ def test_a_temperature_weighs_the_prior_in_the_closed_form_too(anchor_only):
 
 def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only):
     env, prior, exact = anchor_only
-    widths = Widths(jnp.array([-1.0, 1.0]), jnp.array([0.5, -0.5]), jnp.float32(0.8))
+    widths = ScaleCalibration(jnp.array([-1.0, 1.0]), jnp.array([0.5, -0.5]), jnp.float32(0.8))
     wider = eqx.tree_at(lambda p: p.score.process.widths, prior, widths, is_leaf=lambda leaf: leaf is None)
     wider_exact = eqx.tree_at(lambda p: p.process.widths, exact, widths, is_leaf=lambda leaf: leaf is None)
     context, x = env.meta_test.context[0], GRID
@@ -177,7 +177,7 @@ def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only):
     explained = covariance[new, seen] @ np.linalg.solve(gram, covariance[seen, new])
     prior_variance = np.diag(covariance[new, new]) + float(process.noise_std) ** 2
     share = np.sqrt(np.diag(explained) / prior_variance)
-    # Widths change predictives, not what is inferred: one state serves all.
+    # ScaleCalibration change predictives, not what is inferred: one state serves all.
     inferred = prior.condition(context.x, context.y, 0).state
     known_exactly = exact.condition(context.x, context.y, 0).state
     alone = {"closed_form": False}
@@ -196,7 +196,7 @@ def test_the_widths_of_the_process_are_those_of_the_predictive(anchor_only):
 
 def with_idle_widths(prior: sp.Prior) -> sp.Prior:
     """The prior with widths that change nothing."""
-    widths = Widths(jnp.array([-1.0, 1.0]), jnp.zeros(2), jnp.float32(0.0))
+    widths = ScaleCalibration(jnp.array([-1.0, 1.0]), jnp.zeros(2), jnp.float32(0.0))
     return eqx.tree_at(lambda p: p.score.process.widths, prior, widths, is_leaf=lambda leaf: leaf is None)
 
 
@@ -310,7 +310,7 @@ def test_annealing_goes_from_coarse_to_fine():
 
 
 SMALL = {
-    "base": PoolingConfig(evaluations=5, foresight=0, waves=0, candidates=2),
+    "base": ProcessConfig(evidence_evaluations=5, tuning_evaluations=0, frequencies=0, starts=2),
     "network": NetworkConfig(embedding=8, heads=2, key_size=4),
     "training": TrainingConfig(steps=40, chunk=10),
     "inference": FSVGDConfig(steps=30, particles=4, measurement_points=4),
@@ -375,8 +375,8 @@ def test_the_network_stays_if_its_gain_is_no_chance_and_it_predicts_better(monke
     monkeypatch.setattr(mars, "evaluate", lambda *_: losses.pop(0))
     nlls = [1.0, 0.0 if better else 2.0]
     monkeypatch.setattr(mars, "predictive_nll", lambda *_: np.array([nlls.pop(0)]))
-    learn = mars.learn_opinions
-    monkeypatch.setattr(mars, "learn_opinions", lambda *args: (learn(*args)[0],) * 2)
+    learn = mars.fit_average
+    monkeypatch.setattr(mars, "fit_average", lambda *args: (learn(*args)[0],) * 2)
     prior = sp.MARS(**SMALL).fit(sp.environment("sinusoid").meta_train, 0, progress=False)
     assert (prior.score.network is not None) == stays
     assert (prior.second is None) == stays  # beside a network nobody would hear it
