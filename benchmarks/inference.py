@@ -86,7 +86,7 @@ def main() -> None:
         if arguments.only not in name:
             continue
         for label, chunk in (("one batch", None), (f"chunks of {arguments.chunk}", arguments.chunk)):
-            call = partial(runner(config, chunk), score, config.hyper(), tasks, start, keys)
+            call = partial(runner(config, chunk), score, config.hyper(0.1), tasks, start, keys)
             jax.block_until_ready(call())
             wall, cpu = (1e3 * s / (n * config.steps) for s in clock(call, arguments.repeats))
             print(f"{name:26s} {label:13s} {wall:8.3f} {cpu:8.3f} {REFERENCE / wall:20.1f}", flush=True)

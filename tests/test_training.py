@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -397,3 +398,14 @@ def test_track_counts_and_passes_errors_on(monkeypatch: pytest.MonkeyPatch) -> N
 def test_config_is_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         TrainingConfig(**wrong)
+
+
+def test_a_share_of_the_budget_has_fewer_steps_and_leaves_patience_its_chunks() -> None:
+    config = TrainingConfig(steps=3000, chunk=250, patience=4)
+    assert config.with_budget(1.0) == config
+    assert config.with_budget(0.25) == replace(config, steps=750)
+    assert config.with_budget(0.05) == replace(config, steps=150, chunk=20)
+    assert config.with_budget(1e-6) == replace(config, steps=20, chunk=20)
+    assert replace(config, patience=None).with_budget(0.05) == replace(config, patience=None, steps=150)
+    with pytest.raises(ValueError, match="share"):
+        config.with_budget(0.0)

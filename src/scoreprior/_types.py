@@ -5,7 +5,6 @@ Axes: n tasks, m points of a task, d input dimensions, k measurement points, q q
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import jax
@@ -30,12 +29,6 @@ class Score(Protocol):
     def __call__(
         self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"]
     ) -> Float[Array, " k"]: ...
-
-
-def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
-    """Refuse a value that is not among those allowed; `name` is what the message calls the setting."""
-    if value not in allowed:
-        raise ValueError(f"{name} is one of {', '.join(map(str, allowed))}, not {value!r}.")
 
 
 def as_key(key: KeyLike) -> PRNGKeyArray:

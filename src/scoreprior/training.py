@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import equinox as eqx
 import jax
@@ -21,13 +21,16 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior import _checkpoint
+from scoreprior._budget import share_of
 from scoreprior._checkpoint import Record, Run
 from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._progress import track
+from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 
 Model = TypeVar("Model")
 Loss = Callable[[Any, PRNGKeyArray], tuple[Float[Array, ""], dict[str, Array]]]
+Schedule = Literal["constant", "cosine"]
 
 _EXPLOSION = 1e6
 _MEMORY = 0.99
@@ -35,7 +38,7 @@ _MEMORY = 0.99
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a model is trained; ranges in brackets are sensible to search.
+    """How a model is trained.
 
     Args:
         clip: largest global norm of a gradient; `math.inf` for none.
@@ -46,22 +49,26 @@ class TrainingConfig:
     """
 
     steps: int = 20_000
-    learning_rate: float = 1e-3  # [1e-4, 1e-2], log
-    clip: float = 10.0  # {1, 10, 100} in the paper
-    schedule: Literal["constant", "cosine"] = "constant"
-    weight_decay: float = 0.0  # [0, 1e-2]
+    learning_rate: float = 1e-3
+    clip: float = 10.0
+    schedule: Schedule = "constant"
+    weight_decay: float = 0.0
     chunk: int = 500
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("steps", "chunk", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}.")
-        if not (0 < self.learning_rate < math.inf and self.clip > 0 and 0 <= self.weight_decay < math.inf):
-            raise ValueError("learning_rate and clip must be positive and weight_decay must not be negative.")
-        if self.schedule not in ("constant", "cosine"):
-            raise ValueError(f"schedule is 'constant' or 'cosine', not {self.schedule!r}.")
+        check_counts(self, "steps", "chunk", "patience")
+        check_positive(self, "learning_rate")
+        if not (self.clip > 0 and 0 <= self.weight_decay < math.inf):
+            raise ValueError("clip must be positive and weight_decay must not be negative.")
+        check_choice("schedule", self.schedule, get_args(Schedule))
+
+    def with_budget(self, share: float) -> TrainingConfig:
+        """The same with this share of the steps; with patience, chunks longer than all of them shrink as well."""
+        steps, chunk = share_of(self.steps, share), self.chunk
+        if self.patience is not None and steps < chunk:
+            chunk = share_of(chunk, share)  # with a single look at the held-out loss no patience could run out
+        return replace(self, steps=steps, chunk=chunk)
 
 
 class DivergenceError(RuntimeError):
@@ -186,7 +193,8 @@ def _advance(problem: Problem, run: Run, config: TrainingConfig, validate: Calla
     if not finite:
         raise DivergenceError(step - 1, "the model's arrays are not finite")
     means = {name: float(total) / (step - run.step) for name, total in totals.items()}
-    held_out = None if validate is None else float(evaluate(validate, eqx.combine(state.arrays, problem.static)).mean())
+    model = eqx.combine(state.arrays, problem.static)
+    held_out = None if validate is None else float(validation_losses(validate, model).mean())
     record = Record(step, means.pop("loss"), held_out, time.perf_counter() - start, means)
     run = replace(run, state=state, history=(*run.history, record))
     if held_out is None or config.patience is None:
@@ -261,6 +269,6 @@ def _where(holds: Callable[[Any], bool], tree: PyTree) -> PyTree[bool]:
 
 
 @eqx.filter_jit(**LEVEL_1_NO_FUSION)
-def evaluate(validate: Callable[[Model], Float[Array, "*n"]], model: Model) -> Float[Array, "*n"]:
+def validation_losses(validate: Callable[[Model], Float[Array, "*n"]], model: Model) -> Float[Array, "*n"]:
     """The held-out losses of a model, by the program that `train` compiled for the same `validate`."""
     return validate(model)

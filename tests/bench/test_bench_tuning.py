@@ -365,10 +365,10 @@ def test_a_record_is_what_evaluate_says(monkeypatch):
 
 
 def test_only_iterations_are_cut():
-    cut = reduced("mars-gp-paper", {"training.learning_rate": 0.1}, 0.1)
-    assert cut == {"training.learning_rate": 0.1, "training.steps": 2000, "inference.steps": 1000}
+    cut = reduced("fbnn-gp", {"inference.learning_rate": 0.1}, 0.5)
+    assert cut == {"inference.learning_rate": 0.1, "process.training.steps": 150, "inference.steps": 300}
     assert reduced("maml", {}, 0.5) == {"training.steps": 3000}  # its inner steps are what it is
-    assert reduced("mars-bnn", {}, 0.001)["interpolator.epochs"] == 20
+    assert reduced("vanilla-bnn", {"inference.steps": 30}, 0.1)["inference.steps"] == 20
     assert reduced("pacoh-nn", {"training.steps": 6000}, 0.5) == {"training.steps": 3000, "target_steps": 150}
     assert reduced("ridge", {}, 0.5) == {}
     with pytest.raises(ValueError, match="share"):

@@ -13,7 +13,7 @@ from own_table import COLUMNS, rows, run
 
 import scoreprior as sp
 from scoreprior.cli import _held_out
-from scoreprior.cli.fit import choose
+from scoreprior.cli.fit import QUICK_SHARE, choose
 from scoreprior.serialization import describe
 
 
@@ -294,14 +294,10 @@ def test_the_librarys_own_warnings_are_told_once(table, no_gp):
 
 
 def test_quick_makes_methods_cheaper():
-    assert choose("mars-gp", True).network is None
-    assert choose("mars-gp", False) == sp.learner("mars-gp")
-    assert choose("maml", True).training.steps == sp.learner("maml").training.steps // 10
-    assert 0 < choose("pooled-gp", True).process.tuning_evaluations < sp.learner("pooled-gp").process.tuning_evaluations
-    assert choose("pooled-gp", True).process.most_tasks < sp.learner("pooled-gp").process.most_tasks
-    assert choose("mars-ssge", True).settle == 0  # without particles that start at the process
-    for name in sp.methods():
-        choose(name, True)
+    assert choose("maml", False) == sp.learner("maml")
+    assert choose("maml", True) == sp.learner("maml").with_budget(QUICK_SHARE)
+    assert choose("maml", True).training.steps == sp.learner("maml").training.steps // 4
+    assert choose("ridge", True) == sp.learner("ridge")
 
 
 @pytest.mark.slow

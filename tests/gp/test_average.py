@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import scoreprior as sp
-from scoreprior.gp import fit as pooling
 from scoreprior.gp import ProcessConfig
+from scoreprior.gp import fit as pooling
 from scoreprior.gp.fit import fit_average
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.predictive_tuning import LeftOutPredictions, is_significant
@@ -24,7 +24,14 @@ from scoreprior.predictive import Mixture
 from scoreprior.tasks import Standardizer
 
 CONFIG = ProcessConfig(
-    deviation=("linear",), mean="linear", frequencies=0, centres=6, starts=1, evidence_evaluations=30, tuning_evaluations=15, scale_calibration=False
+    deviation=("linear",),
+    mean="linear",
+    frequencies=0,
+    centres=6,
+    starts=1,
+    evidence_evaluations=30,
+    tuning_evaluations=15,
+    scale_calibration=False,
 )
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import scoreprior as sp
-from scoreprior.gp.evidence import minimise
 from scoreprior.gp import ProcessConfig
-from scoreprior.gp.model import LARGEST_LOG_STD, Pool, centre_count, find_centres, new_task_process, start
+from scoreprior.gp.evidence import minimise
+from scoreprior.gp.model import LARGEST_LOG_STD, centre_count, find_centres, new_task_process, start
 from scoreprior.gp.process import GaussianProcess
 
 

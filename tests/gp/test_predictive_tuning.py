@@ -81,7 +81,9 @@ def test_the_widths_together_make_a_student_t(df: float):
 
 def test_without_foresight_the_predictive_is_gaussian():
     padded = tasks(4, 5, 0).padded()
-    config = ProcessConfig(deviation=("linear",), mean="linear", centres=6, evidence_evaluations=3, tuning_evaluations=0, frequencies=0)
+    config = ProcessConfig(
+        deviation=("linear",), mean="linear", centres=6, evidence_evaluations=3, tuning_evaluations=0, frequencies=0
+    )
     process = fit_process(padded, config, jax.random.key(0))
     np.testing.assert_array_equal(process.tails, [1.0])
 

@@ -19,7 +19,13 @@ from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.tasks import PaddedTasks
 
 CONFIG = ProcessConfig(
-    deviation=("linear",), mean="linear", frequencies=0, centres=6, starts=1, evidence_evaluations=30, tuning_evaluations=15
+    deviation=("linear",),
+    mean="linear",
+    frequencies=0,
+    centres=6,
+    starts=1,
+    evidence_evaluations=30,
+    tuning_evaluations=15,
 )
 UNEVEN = 0.2, 2.0
 """Standard deviations of the noise at low and at high levels."""

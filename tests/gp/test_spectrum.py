@@ -17,7 +17,9 @@ from scoreprior.gp.spectrum import _AMPLITUDES, _gains, frequencies
 from scoreprior.learners.gaussian_process import PooledGP
 
 CONFIG = ProcessConfig(centres=6)
-QUICK = ProcessConfig(deviation=("linear", "matern12"), centres=8, starts=2, evidence_evaluations=60, tuning_evaluations=0)
+QUICK = ProcessConfig(
+    deviation=("linear", "matern12"), centres=8, starts=2, evidence_evaluations=60, tuning_evaluations=0
+)
 
 
 def daily_cycles(n: int, m: int, seed: int) -> tuple[sp.TaskSet, float]:
@@ -109,5 +111,7 @@ def test_a_wave_of_unknown_frequency_is_found():
     # 200 points over a range of 10: a phase error of 0.1 / sqrt(200) at its ends moves the frequency by less than 1%.
     np.testing.assert_allclose(np.abs(found.frequency) / scaler.x_std, 2.3, rtol=0.02)
     assert found.std > 0.5
-    without = fit_process(padded, ProcessConfig(tuning_evaluations=0, frequencies=0), jax.random.key(0)).kernel.parts[-2]
+    without = fit_process(padded, ProcessConfig(tuning_evaluations=0, frequencies=0), jax.random.key(0)).kernel.parts[
+        -2
+    ]
     assert without.std < 0.01

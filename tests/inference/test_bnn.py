@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scoreprior.inference.bnn import BNNConfig, apply, evaluate, init_network, init_particles
+from scoreprior.inference.bnn import BNNConfig, apply, function_values, init_network, init_particles
 
 LOW, HIGH = jnp.array([-2.0, 1.0]), jnp.array([-1.0, 4.0])
 
@@ -57,7 +57,7 @@ def test_he_uniform_weights():
 
 def test_particles_are_different_and_deterministic():
     x = jnp.linspace(-1, 1, 6).reshape(3, 2)
-    start = jax.jit(lambda key: evaluate(init_particles(key, 4, 2, BNNConfig(), LOW, HIGH), x))
+    start = jax.jit(lambda key: function_values(init_particles(key, 4, 2, BNNConfig(), LOW, HIGH), x))
     values = [start(jax.random.key(seed)) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(values[0], values[1])
     assert values[0].shape == (4, 3)

@@ -72,12 +72,12 @@ def _functions(context, config, particles, seed=2, score=SCORE, offset=None):
     # Only sizes are read from the config; with the rest at its defaults tests of equal sizes share one compilation.
     names = ("steps", "measurement_points", "context_batch")
     sizes = FSVGDConfig(**{name: getattr(config, name) for name in names})
-    values = _run(score, sizes, config.hyper(), context, particles, jax.random.key(seed), offset)
+    values = _run(score, sizes, config.hyper(NOISE), context, particles, jax.random.key(seed), offset)
     return np.asarray(values, np.float64)
 
 
 def _config(**settings) -> FSVGDConfig:
-    defaults = {"steps": 500, "learning_rate": 0.05, "bandwidth": 1.0, "noise_std": NOISE, "measurement_points": 8}
+    defaults = {"steps": 500, "learning_rate": 0.05, "bandwidth": 1.0, "measurement_points": 8}
     return FSVGDConfig(**(defaults | settings))
 
 
@@ -136,7 +136,7 @@ def _step(context, config, particles, seed=0, score=SCORE, **options):
     def step(hyper, context, particles, key):
         return fsvgd.step(key, fsvgd.init(particles), context, score, BOX, config, hyper, **options)
 
-    return jax.jit(step)(config.hyper(), context, particles, jax.random.key(seed))
+    return jax.jit(step)(config.hyper(NOISE), context, particles, jax.random.key(seed))
 
 
 def test_scores_are_those_of_the_log_posterior():
@@ -229,7 +229,7 @@ def test_prepare_is_called_once_per_step_for_all_particles():
 def test_a_score_without_prepare_still_factorises_once_for_all_particles():
     config = _config(steps=1)
     jaxpr = str(
-        jax.make_jaxpr(lambda p, key: fsvgd.run(SCORE, BOX, config, config.hyper(), _context(), p, key))(
+        jax.make_jaxpr(lambda p, key: fsvgd.run(SCORE, BOX, config, config.hyper(NOISE), _context(), p, key))(
             Linear(jnp.ones((5, 3))), jax.random.key(0)
         )
     )
@@ -250,7 +250,7 @@ def test_hyper_parameters_keys_and_data_do_not_retrace():
 
     config = _config(steps=3)
     particles = Linear(jax.random.normal(jax.random.key(0), (4, 3)))
-    base = config.hyper()
+    base = config.hyper(NOISE)
     results = []
     for change in ({}, {"learning_rate": 0.1}, {"bandwidth": 4.0}, {"noise_std": 1.0}, {"temperature": 0.5}):
         hyper = replace(base, **{name: jnp.asarray(value, jnp.float32) for name, value in change.items()})
@@ -275,7 +275,7 @@ def test_the_learning_rate_decays_to_its_final_fraction():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"particles": 0}, {"steps": 0}, {"bandwidth": 0.0}, {"context_batch": 0}, {"noise_std": -1.0}]
+    "bad", [{"particles": 0}, {"steps": 0.5}, {"bandwidth": 0.0}, {"context_batch": 0}, {"temperature": -1.0}]
 )
 def test_bad_settings_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):

@@ -48,14 +48,12 @@ def _run(config, seed=1, number=400):
         drawn = fvi.run(score, BOX, config, hyper, _context(), particles, key)
         return fsvgd.functions(drawn, QUERY)
 
-    return np.asarray(run(config.hyper(), jax.random.key(seed)), np.float64)
+    return np.asarray(run(config.hyper(0.3), jax.random.key(seed)), np.float64)
 
 
 @pytest.mark.parametrize("entropy", ["gaussian", pytest.param("spectral", marks=pytest.mark.slow)])
 def test_close_to_the_exact_posterior(entropy):
-    config = FVIConfig(
-        entropy=entropy, steps=400, learning_rate=0.05, noise_std=0.3, function_noise=0.05, measurement_points=4
-    )
+    config = FVIConfig(entropy=entropy, steps=400, learning_rate=0.05, function_noise=0.05, measurement_points=4)
     f = _run(config)
     process = GaussianProcess(ZeroMean(), KERNEL, jnp.asarray(0.3))
     context = _context()._replace(x=jnp.nan_to_num(_context().x), y=jnp.nan_to_num(_context().y))
@@ -134,7 +132,7 @@ def test_hyper_parameters_do_not_retrace():
         particles = Line(jnp.zeros(3), jnp.zeros(3))
         return fvi.run(score, BOX, config, hyper, _context(), particles, key).slope
 
-    base = config.hyper()
+    base = config.hyper(0.1)
     results = [run(base, jax.random.key(0))]
     for name in (field.name for field in fields(base)):
         results.append(run(replace(base, **{name: jnp.asarray(0.5, jnp.float32)}), jax.random.key(0)))
@@ -147,3 +145,20 @@ def test_bad_settings_are_refused():
         FVIConfig(entropy="exact")
     with pytest.raises(ValueError, match="samples"):
         FVIConfig(samples=1)
+    for bad in ({"steps": 0}, {"function_noise": 0.0}, {"final_rate": 2.0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            FVIConfig(**bad)
+
+
+@pytest.mark.parametrize(("algorithm", "config"), [(fvi, FVIConfig()), (fsvgd, fsvgd.FSVGDConfig())])
+def test_a_config_runs_the_algorithm_it_configures(algorithm, config, monkeypatch):
+    monkeypatch.setattr(algorithm, "run", lambda *arguments: arguments)
+    assert config.run("score", "nu", "hyper", "context", "particles", "key") == (
+        "score",
+        "nu",
+        config,
+        "hyper",
+        "context",
+        "particles",
+        "key",
+    )

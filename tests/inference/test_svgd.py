@@ -129,20 +129,18 @@ def _line(slots: int = 8) -> tuple[PaddedTasks, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("batch", [None, pytest.param(3, marks=pytest.mark.slow)])
 def test_weight_space_svgd_finds_the_posterior_of_a_linear_model(batch):
     context, mean, covariance = _line()
-    config = SVGDConfig(
-        steps=2000, learning_rate=0.02, bandwidth=0.05, noise_std=0.5, context_batch=batch, final_rate=0.01
-    )
+    config = SVGDConfig(steps=2000, learning_rate=0.02, bandwidth=0.05, context_batch=batch, final_rate=0.01)
     particles = Linear(jax.random.normal(jax.random.key(1), (100, 2)))
     run = jax.jit(lambda hyper, key: svgd.run(config, hyper, context, particles, key))
-    theta = np.asarray(run(config.hyper(), jax.random.key(2)).theta, np.float64)
+    theta = np.asarray(run(config.hyper(0.5), jax.random.key(2)).theta, np.float64)
     np.testing.assert_allclose(theta.mean(0), mean, atol=0.05 if batch is None else 0.1)
     np.testing.assert_allclose(theta.std(0), np.sqrt(np.diagonal(covariance)), rtol=0.1 if batch is None else 0.2)
 
 
 def test_steps_climb_the_log_posterior():
     context, _, _ = _line()
-    config = SVGDConfig(steps=60, learning_rate=0.05, bandwidth=0.05, noise_std=0.5)
-    algorithm = svgd.build(config, config.hyper())
+    config = SVGDConfig(steps=60, learning_rate=0.05, bandwidth=0.05)
+    algorithm = svgd.build(config, config.hyper(0.5))
     step = jax.jit(algorithm.step)
     state = algorithm.init(Linear(3 + jax.random.normal(jax.random.key(3), (10, 2))))
     values = []

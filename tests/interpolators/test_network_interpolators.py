@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -11,17 +12,21 @@ import numpy as np
 import optax
 import pytest
 
+from scoreprior import networks
+from scoreprior._types import as_generator
 from scoreprior.interpolators import (
     DeterministicInterpolator,
     DropoutInterpolator,
     EnsembleInterpolator,
     FittedInterpolator,
     Interpolator,
+    _base,
     heldout_crps,
     tune,
 )
 from scoreprior.interpolators._base import folds, task_keys
-from scoreprior.interpolators._mlp import MLP, _batches, dropout_factors
+from scoreprior.interpolators._regression import _batches, dropout_factors
+from scoreprior.space import Choice, Space
 from scoreprior.tasks import PaddedTasks, Task, TaskSet
 
 # Tasks of 1 to 8 points: the smaller ones run out of them before an epoch ends.
@@ -81,10 +86,10 @@ def test_training_equals_a_plain_loop_over_the_task_alone():
     def loop(key):
         # A batch of 6 holds this whole task, so there is no order of points: 100 full-gradient steps of AdamW.
         optimiser = optax.adamw(1e-2, weight_decay=1e-2)
-        network = MLP.init(1, (32, 32, 32), jax.random.split(key)[0])
+        network = networks.truncated_normal((1, 32, 32, 32, 1), "leaky_relu", jax.random.split(key)[0])
 
         def step(_, carry):
-            gradient = jax.grad(lambda net: jnp.mean((net(x) - y) ** 2))(carry[0])
+            gradient = jax.grad(lambda net: jnp.mean((net(x)[:, 0] - y) ** 2))(carry[0])
             updates, state = optimiser.update(gradient, carry[1], carry[0])
             return optax.apply_updates(carry[0], updates), state
 
@@ -106,29 +111,6 @@ def test_an_epoch_visits_every_real_point_once_and_then_rests():
     order = np.argsort(np.asarray(priority)[:6])
     np.testing.assert_array_equal(np.ravel(batches.y)[:6], np.asarray(task.y)[order])
     np.testing.assert_array_equal(np.ravel(batches.x)[:6], np.asarray(task.x)[order, 0])
-
-
-def test_initial_weights_are_truncated_normal_and_biases_zero():
-    network = MLP.init(400, (300, 200), jax.random.key(0))
-    assert [w.shape for w in network.weights] == [(400, 300), (300, 200), (200, 1)]
-    assert all(not bias.any() for bias in network.biases)
-    for weight in network.weights[:2]:
-        scaled = np.asarray(weight) * np.sqrt(len(weight))
-        # A standard normal cut at +-2 has std 0.8796; the standard error of a std is below std / sqrt(2 N).
-        assert np.abs(scaled).max() <= 2
-        assert scaled.std() == pytest.approx(0.8796, abs=5 * 0.8796 / np.sqrt(2 * scaled.size))
-
-
-def test_the_network_with_dropped_units_equals_numpy():
-    network = MLP.init(2, (5, 4), jax.random.key(1))
-    x = np.random.default_rng(0).standard_normal((3, 2))
-    keep = np.array([[0, 2, 2, 0, 2, 2, 0, 2, 2.0]])
-    h = x
-    for weight, factors in zip(network.weights[:-1], (keep[:, :5], keep[:, 5:])):
-        h = h @ np.asarray(weight)
-        h = np.where(h > 0, h, 0.01 * h) * factors
-    values = network(jnp.asarray(x, jnp.float32), jnp.asarray(keep, jnp.float32))
-    np.testing.assert_allclose(values, (h @ np.asarray(network.weights[-1]))[:, 0], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.8])
@@ -178,7 +160,7 @@ def test_a_dropout_draw_is_one_network_for_all_points(fitted):
 
 def test_ensemble_draws_are_the_members(fitted):
     values = draws(fitted["ensemble"])[..., :9]
-    members = np.asarray(jax.jit(jax.vmap(jax.vmap(lambda network: network(QUERY))))(fitted["ensemble"].states))
+    members = np.asarray(jax.jit(jax.vmap(jax.vmap(lambda network: network(QUERY)[:, 0])))(fitted["ensemble"].states))
     assert members.shape == (len(TASKS), 3, 9)
     distance = np.abs(values[:, :, None] - members[:, None]).max(-1)
     assert distance.min(-1).max() < 1e-5
@@ -203,7 +185,9 @@ class Coin(FittedInterpolator):
 
 @dataclass(frozen=True)
 class CoinInterpolator:
-    level: float = field(default=9.0, metadata={"grid": (0.0, 3.0, 9.0)})
+    level: float = 9.0
+
+    space: ClassVar[Space] = {"level": Choice((0.0, 3.0, 9.0))}
 
     def fit(self, tasks, key, *, progress=False):
         return Coin(jnp.full(len(tasks.mask), self.level))
@@ -224,6 +208,28 @@ def test_heldout_crps_is_the_closed_form_of_a_coin(level):
     assert heldout_crps(CoinInterpolator(level), PADDED, 5, count) == pytest.approx(np.mean(expected), abs=tolerance)
 
 
+def test_tuning_draws_each_setting_of_the_space_in_turn(monkeypatch):
+    seen = []
+    monkeypatch.setattr(_base, "heldout_crps", lambda candidate, tasks, key: seen.append(candidate) or 0.0)
+    tune(DropoutInterpolator(epochs=7), PADDED, 5, trials=4)
+    generator = as_generator(jax.random.split(jax.random.key(5))[0])
+    for candidate in seen[1:]:
+        assert candidate.epochs == 7
+        for name in ("learning_rate", "weight_decay", "batch_size", "dropout"):
+            options = DropoutInterpolator.space[name].options
+            assert getattr(candidate, name) == options[generator.integers(len(options))]
+
+
+@pytest.mark.parametrize("name", INTERPOLATORS)
+def test_a_share_of_the_budget_cuts_epochs_alone(name):
+    whole = INTERPOLATORS[name]
+    assert whole.with_budget(0.5) == replace(whole, epochs=50)
+    assert whole.with_budget(0.01) == replace(whole, epochs=20)
+    assert whole.with_budget(1.0) == whole
+    with pytest.raises(ValueError, match="share"):
+        whole.with_budget(1.5)
+
+
 def test_tuning_finds_the_better_configuration():
     assert tune(CoinInterpolator(), PADDED, 0, trials=1) == CoinInterpolator(9.0)
     assert tune(CoinInterpolator(), PADDED, 0, trials=12) == CoinInterpolator(0.0)
@@ -238,6 +244,7 @@ def test_tuning_finds_the_better_configuration():
         (EnsembleInterpolator, "batch_size", 0),
         (DeterministicInterpolator, "epochs", 0),
         (DeterministicInterpolator, "weight_decay", -1.0),
+        (DeterministicInterpolator, "hidden", ()),
     ],
 )
 def test_impossible_settings_are_refused(config, field, value):

@@ -14,7 +14,8 @@ import scoreprior as sp
 from scoreprior.inference.bnn import BNNConfig, init_particles
 from scoreprior.inference.svgd import svgd_direction
 from scoreprior.learners import bmaml
-from scoreprior.learners.bmaml import BMAML, Hyper, Particle, log_posterior, mixture_nll, svgd_step
+from scoreprior.learners._episodes import mixture_nll
+from scoreprior.learners.bmaml import BMAML, Hyper, Particle, log_posterior, svgd_step
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import PaddedTasks
 from scoreprior.training import TrainingConfig

@@ -64,8 +64,8 @@ def test_linear_weights_have_the_posterior_of_bayesian_linear_regression():
         jnp.pad(jnp.asarray(y, jnp.float32), (0, 2), constant_values=jnp.nan),
         jnp.arange(8) < 6,
     )
-    config = SVGDConfig(100, 800, learning_rate=0.03, bandwidth=0.1, noise_std=0.5, prior_std=0.8, final_rate=0.01)
-    run = jax.jit(lambda key: weight_posterior(Line(jnp.zeros(2)), context, config, config.hyper(), key).theta)
+    config = SVGDConfig(100, 800, learning_rate=0.03, bandwidth=0.1, prior_std=0.8, final_rate=0.01)
+    run = jax.jit(lambda key: weight_posterior(Line(jnp.zeros(2)), context, config, config.hyper(0.5), key).theta)
     theta = np.asarray(run(jax.random.key(0)), np.float64)
     # SVGD is deterministic at its fixed point: the mean is exact there, the spread of 100 particles within a tenth.
     np.testing.assert_allclose(theta.mean(0), covariance @ features.T @ y / 0.5**2, atol=0.02)
@@ -75,7 +75,9 @@ def test_linear_weights_have_the_posterior_of_bayesian_linear_regression():
 def test_without_a_point_weights_are_draws_of_the_prior():
     context = PaddedTasks(jnp.zeros((4, 1)), jnp.zeros(4), jnp.zeros(4, bool))
     config = SVGDConfig(4000, 1, prior_std=0.7)
-    theta = np.asarray(weight_posterior(Line(jnp.zeros(2)), context, config, config.hyper(), jax.random.key(1)).theta)
+    theta = np.asarray(
+        weight_posterior(Line(jnp.zeros(2)), context, config, config.hyper(0.1), jax.random.key(1)).theta
+    )
     error = 0.7 / np.sqrt(4000)
     assert (np.abs(theta.mean(0)) < 4 * error).all()
     assert (np.abs(theta.std(0) - 0.7) < 4 * error / np.sqrt(2)).all()
@@ -172,7 +174,7 @@ def test_a_new_rate_compiles_nothing(name):
     learner, tasks = QUICK[name], gp_tasks(4, 6, 11)
     learner.fit(tasks, 0, progress=False).condition_many(tasks, 0)
     before = _base.infer_many._cached._cache_size()
-    other = replace(learner, inference=replace(learner.inference, learning_rate=0.123, noise_std=0.2))
+    other = replace(learner, inference=replace(learner.inference, learning_rate=0.123), noise_std=0.2)
     first, second = (one.fit(tasks, 0, progress=False).condition_many(tasks, 0) for one in (learner, other))
     assert _base.infer_many._cached._cache_size() == before
     assert (first.predict([[0.0]] * 4)[0].mean != second.predict([[0.0]] * 4)[0].mean).all()

@@ -12,7 +12,17 @@ from sklearn.gaussian_process import kernels as sk
 
 import scoreprior as sp
 from scoreprior.gp import ProcessConfig
-from scoreprior.gp.kernels import Basis, BasisMean, Linear, LinearMean, Matern, Sum, SpectralComponent, ZeroMean, squared_distances
+from scoreprior.gp.kernels import (
+    Basis,
+    BasisMean,
+    Linear,
+    LinearMean,
+    Matern,
+    SpectralComponent,
+    Sum,
+    ZeroMean,
+    squared_distances,
+)
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.learners._base import groups_by_size
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
@@ -126,7 +136,9 @@ def test_draws_have_the_posterior_mean_and_covariance():
     assert (np.abs(np.cov(draws.T) - covariance) < 4 * spread + 1e-4).all()
 
 
-LIKELIEST = {"process.tuning_evaluations": 0}  # hyper-parameters at their maximum likelihood, as these tests are about it
+LIKELIEST = {
+    "process.tuning_evaluations": 0
+}  # hyper-parameters at their maximum likelihood, as these tests are about it
 
 
 def matern_tasks(n: int, m: int, seed: int) -> sp.TaskSet:

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scoreprior.learners._calibration import predictive_nll
+from scoreprior.learners.mars_prior import _smooth
 
 import scoreprior as sp
 from scoreprior import _checkpoint
@@ -20,9 +22,7 @@ from scoreprior.gp.scale import ScaleCalibration
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.learners import mars
 from scoreprior.learners._base import bare, evaluate_many, infer_many
-from scoreprior.learners._calibration import predictive_nll
 from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
-from scoreprior.learners.mars_prior import _smooth
 from scoreprior.scores.anchored import AnchoredScore
 from scoreprior.scores.gaussian import ShrunkGaussian
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork

@@ -1,4 +1,4 @@
-"""Cheaper versions of a method: fewer steps of everything that iterates, said as settings."""
+"""Cheaper versions of a method, said as settings: the counts that a share of its budget cuts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from scoreprior._budget import check_share
 from scoreprior.bench.cell import ORACLE
 from scoreprior.learners import learner
 
 QUICK = 0.05
-"""Share of the steps under the quick budget."""
-
-LEAST = 20
-"""Fewer steps than this say nothing of a method."""
-
-# Counts of iterations. Not `inner_steps` or `leader_steps`: those say what a method is, not how long it runs.
-_COUNTS = ("steps", "target_steps", "epochs")
+"""Share of the iterations under the quick budget."""
 
 
 def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -30,14 +25,11 @@ def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def reduced(method: str, overrides: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """The overrides, with every count of iterations replaced by its share; all other settings stay."""
-    if not 0 < share <= 1:
-        raise ValueError(f"A share of the iterations is above 0 and at most 1, not {share}.")
+    """The overrides, and the settings in which the method with this share of its budget differs from it in full."""
+    check_share(share)
     if share == 1 or method == ORACLE:  # which iterates nothing
         return dict(overrides)
-    counts = {
-        name: max(min(value, LEAST), round(share * value))
-        for name, value in flat(learner(method, **overrides))
-        if name.rpartition(".")[2] in _COUNTS and isinstance(value, int)
-    }
-    return {**overrides, **counts}
+    whole: Any = learner(method, **overrides)
+    before = dict(flat(whole))
+    after = flat(whole.with_budget(share))
+    return {**overrides, **{name: value for name, value in after if value != before[name]}}

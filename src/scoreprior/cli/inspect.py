@@ -27,6 +27,7 @@ from scoreprior.cli._console import (
 from scoreprior.cli._notes import Notes, choose_columns, open_prior
 from scoreprior.cli._tables import need_tasks, read_tasks
 from scoreprior.learners import Prior
+from scoreprior.learners._function_prior import FunctionPrior
 
 
 def inspect_command(
@@ -89,7 +90,7 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
         "tasks": training.get("tasks") or header.get("extra", {}).get("tasks"),
         "points per task": training.get("points_per_task"),
         "noise": noise,
-        "second opinion": getattr(prior, "second", None) is not None,
+        "inference": prior.inference.describe() if isinstance(prior, FunctionPrior) else None,
         "versions": header.get("versions"),
         "bytes": header.get("bytes"),
     }
@@ -97,11 +98,10 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
 
 def noise_std(prior: Prior) -> float | None:
     """The learned standard deviation of the noise (of a naive rule: of its error) in the target's units."""
-    found = {
-        str(getattr(path[-1], "name", "")): leaf
-        for path, leaf in jax.tree_util.tree_leaves_with_path(prior)
-        if np.size(leaf) == 1 and isinstance(leaf, (jax.Array, np.ndarray)) and path[0].name != "second"
-    }
+    found: dict[str, Any] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(prior):
+        if np.size(leaf) == 1 and isinstance(leaf, (jax.Array, np.ndarray)):
+            found.setdefault(str(getattr(path[-1], "name", "")), leaf)  # of an average, the first member's
     value = found.get("noise_std", found.get("width"))
     return None if value is None else float(np.ravel(value)[0]) * float(prior.standardizer.y_std)
 
@@ -125,8 +125,6 @@ def _words(name: str, value: Any) -> str:
         return f"{value[0]} to {value[2]}, median {value[1]:g}"
     if name == "noise":
         return f"{value:.4g} (standard deviation, in the target's units)"
-    if name == "second opinion":
-        return "yes: a plainer process is half of every prediction"
     if name == "quick":
         return "yes: trained on a small budget"
     if name == "versions":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from scoreprior._budget import share_of
-from scoreprior._types import check_choice
+from scoreprior._settings import check_choice
 
 Part = Literal["linear", "matern12", "matern52", "spectral"]
 MeanShape = Literal["auto", "linear", "smooth"]

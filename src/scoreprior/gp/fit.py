@@ -65,7 +65,7 @@ class _Predictions(NamedTuple):
     """What was predicted of the training tasks, and the tails and scale calibration of that."""
 
     left_out: LeftOutPredictions
-    tails: Float[np.ndarray, " c"]
+    tails: Float[Array, " c"]
     scale: ScaleCalibration | None
 
 
@@ -79,7 +79,7 @@ class _Fitted(NamedTuple):
 
     def predictions(self) -> _Predictions:
         left_out = left_out_predictions(self.pool, self.parameters, self.config)
-        return _Predictions(left_out, tail_scales(self.parameters), self.scale)
+        return _Predictions(left_out, jnp.asarray(tail_scales(self.parameters)), self.scale)
 
     def process(self, tasks: PaddedTasks) -> GaussianProcess:
         """The prior of a new task, in single precision; the shared mean is that of all tasks' points."""

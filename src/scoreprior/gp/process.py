@@ -20,7 +20,7 @@ class Conditioned(eqx.Module):
     mask: Bool[Array, " m"]
     factor: Float[Array, "m m"]
     weights: Float[Array, " m"]
-    surprise: Float[Array, ""] | None = None
+    surprise: Float[Array, ""]
 
 
 class GaussianProcess(eqx.Module):

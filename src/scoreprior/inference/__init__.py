@@ -8,7 +8,7 @@ from scoreprior.inference.closed_form import ClosedForm
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper, predict
 from scoreprior.inference.fvi import FVIConfig, FVIHyper
 from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
-from scoreprior.inference.particles import Particles
+from scoreprior.inference.particles import Particles, VariationalParticles
 from scoreprior.inference.svgd import SVGDConfig, SVGDHyper, svgd_direction
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Particles",
     "SVGDConfig",
     "SVGDHyper",
+    "VariationalParticles",
     "WarmStart",
     "init_network",
     "init_particles",

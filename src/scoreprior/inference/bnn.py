@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior._settings import check_choice, check_hidden
+
 BiasInit = Literal["steinwart", "constant"]
 Skip = Literal["none", "linear"]
 
@@ -27,13 +29,11 @@ class BNNConfig:
     slope: float = 0.01  # of the leaky ReLU where it is negative
 
     def __post_init__(self) -> None:
-        if not self.hidden or min(self.hidden) < 1:
-            raise ValueError(f"hidden needs at least one layer of at least one unit, not {self.hidden}.")
+        check_hidden(self.hidden)
         if not 0 <= self.slope < 1:
             raise ValueError(f"slope lies in [0, 1), not {self.slope}.")
-        for name, allowed in (("bias", get_args(BiasInit)), ("skip", get_args(Skip))):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+        check_choice("bias", self.bias, get_args(BiasInit))
+        check_choice("skip", self.skip, get_args(Skip))
 
 
 class Network(eqx.Module):
@@ -98,7 +98,7 @@ def init_particles(
     return jax.vmap(lambda one: init_network(one, dim, config, low, high))(jax.random.split(key, particles))
 
 
-def evaluate(particles: PyTree, x: Float[Array, "k d"]) -> Float[Array, "L k"]:
+def function_values(particles: PyTree, x: Float[Array, "k d"]) -> Float[Array, "L k"]:
     """All particles' functions at x, (L, k)."""
     return jax.vmap(apply, in_axes=(0, None))(particles, x)
 

@@ -7,7 +7,7 @@ in standardised units: `vmap` over tasks and `jit` outside.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -16,11 +16,21 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
+from scoreprior._budget import share_of
+from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import Score
-from scoreprior.inference.bnn import evaluate
+from scoreprior.inference.bnn import function_values
 from scoreprior.inference.likelihood import likelihood_score, minibatch
 from scoreprior.inference.measurement import MeasurementDistribution
-from scoreprior.inference.svgd import Algorithm, ascend, decayed, iterate, start, svgd_direction
+from scoreprior.inference.svgd import (
+    Algorithm,
+    ascend,
+    check_final_rate,
+    decayed,
+    iterate,
+    start,
+    svgd_direction,
+)
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.tasks import PaddedTasks
 
@@ -30,26 +40,24 @@ Offset: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class FSVGDConfig:
-    """The paper: 10 particles, 10000 steps, bandwidth from [0.1, 10]; "range" holds what is sensible to search."""
+    """Functional SVGD; the paper: 10 particles, 10000 steps."""
 
     particles: int = 10
     steps: int = 10_000
-    learning_rate: float = field(default=1e-3, metadata={"range": (1e-4, 1e-2)})
-    bandwidth: float = field(default=1.0, metadata={"range": (0.1, 10.0)})
-    noise_std: float = field(default=0.1, metadata={"range": (0.01, 1.0)})
-    temperature: float = field(default=1.0, metadata={"range": (0.1, 1.0)})  # weight of the prior's score; Bayes: 1
+    learning_rate: float = 1e-3
+    bandwidth: float = 1.0
     measurement_points: int | None = 16  # drawn from nu at every step, beside the context's; None: by `points`
     context_batch: int | None = None  # context points per step; None: all of them
     final_rate: float = 0.01  # the learning rate's last value over its first (cosine); 1: constant
 
     def __post_init__(self) -> None:
-        for name in ("particles", "steps", "measurement_points", "context_batch"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}.")
-        for name in ("learning_rate", "bandwidth", "noise_std"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}.")
+        check_counts(self, "particles", "steps", "measurement_points", "context_batch")
+        check_positive(self, "learning_rate", "bandwidth")
+        check_final_rate(self.final_rate)
+
+    def with_budget(self, share: float) -> FSVGDConfig:
+        """The same with this share of the steps."""
+        return replace(self, steps=share_of(self.steps, share))
 
     def points(self, dim: int) -> int:
         """Measurement points for inputs of this many dimensions, if not given: 12 on a line, 3 for each further one.
@@ -58,9 +66,9 @@ class FSVGDConfig:
         """
         return 9 + 3 * dim if self.measurement_points is None else self.measurement_points
 
-    def hyper(self) -> FSVGDHyper:
-        """What may change without retracing, as arrays."""
-        values = (self.learning_rate, self.bandwidth, self.noise_std, self.temperature)
+    def hyper(self, noise_std: float | Float[Array, ""]) -> FSVGDHyper:
+        """What may change without retracing, as arrays; the observation noise is in standardised units."""
+        values = (self.learning_rate, self.bandwidth, noise_std)
         return FSVGDHyper(*(jnp.asarray(value, jnp.float32) for value in values))
 
 
@@ -70,7 +78,6 @@ class FSVGDHyper(eqx.Module):
     learning_rate: Float[Array, ""]
     bandwidth: Float[Array, ""]
     noise_std: Float[Array, ""]
-    temperature: Float[Array, ""]
 
 
 class FSVGDState(NamedTuple):
@@ -119,7 +126,7 @@ def step(
     measured = measurement_set(key, context, measurement, config.points(context.x.shape[-1]), config.context_batch)
     f, pull_back = jax.vjp(lambda particles: functions(particles, measured.x, offset), state.particles)
     level = levels(state.made / config.steps)
-    scores = posterior_scores(f, measured, score, level, hyper.noise_std, hyper.temperature)
+    scores = posterior_scores(f, measured, score, level, hyper.noise_std)
     direction = svgd_direction(f, scores, hyper.bandwidth)
     rate = decayed(hyper.learning_rate, state.made, config.steps, config.final_rate)
     particles, optimiser = ascend(state.particles, pull_back(direction)[0], state.optimiser, rate)
@@ -158,7 +165,7 @@ def run(
     Args:
         score: the prior, s(f, x, noise).
         levels: the noise that the score is asked for, from the first step to the last.
-        config: its sizes are static; learning rate, bandwidth, noise and temperature are read from `hyper`.
+        config: its sizes are static; learning rate, bandwidth and noise are read from `hyper`.
         particles: where to start, every leaf with a leading axis L (`bnn.init_particles`).
         offset: a fixed mean function added to every particle.
     """
@@ -176,7 +183,7 @@ def predict(
 
 def functions(particles: PyTree, x: Float[Array, "k d"], offset: Offset | None = None) -> Float[Array, "L k"]:
     """h_l(x) = network_l(x) (+ offset(x)), (L, k)."""
-    f = evaluate(particles, x)
+    f = function_values(particles, x)
     return f if offset is None else f + offset(x)
 
 
@@ -202,13 +209,12 @@ def posterior_scores(
     score: Score,
     level: Float[Array, "*#k"],
     noise_std: Float[Array, ""],
-    temperature: Float[Array, ""],
 ) -> Float[Array, "L k"]:
-    """grad_f log p(f | x, D) = weight * (y - f) / noise_std^2 where observed + temperature * s(f, x) (appendix A.1)."""
+    """grad_f log p(f | x, D) = weight * (y - f) / noise_std^2 where observed + s(f, x) (appendix A.1)."""
 
     def one(f: Float[Array, " k"]) -> Float[Array, " k"]:
         data = likelihood_score(f, measured.y, measured.observed, noise_std)
         # What depends on x alone, such as a Gram matrix's factor, is not batched by vmap: it is computed once.
-        return measured.weight * data + temperature * score(f, measured.x, level)
+        return measured.weight * data + score(f, measured.x, level)
 
     return jax.vmap(one)(f)

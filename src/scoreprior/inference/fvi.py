@@ -7,7 +7,7 @@ Answers with particles drawn from q, so prediction is shared with fSVGD.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import equinox as eqx
@@ -17,11 +17,13 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior._budget import share_of
+from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior._types import Score
 from scoreprior.inference.fsvgd import MeasurementSet, Offset, functions, measurement_set
 from scoreprior.inference.likelihood import likelihood_score
 from scoreprior.inference.measurement import MeasurementDistribution
-from scoreprior.inference.svgd import Algorithm, ascend, decayed, iterate, start
+from scoreprior.inference.svgd import Algorithm, ascend, check_final_rate, decayed, iterate, start
 from scoreprior.scores.gaussian import gaussian_score
 from scoreprior.scores.ssge import spectral_score
 from scoreprior.tasks import PaddedTasks
@@ -31,7 +33,7 @@ Entropy = Literal["gaussian", "spectral"]
 
 @dataclass(frozen=True)
 class FVIConfig:
-    """Functional variational inference; "range" holds what is sensible to search.
+    """Functional variational inference.
 
     `entropy` names the estimate of grad log q(f^X): "spectral" is Sun et al.'s (SSGE), "gaussian" the score of a
     Gaussian with the draws' moments: closer on process marginals at any affordable number of draws, and cheaper.
@@ -40,10 +42,8 @@ class FVIConfig:
     particles: int = 10
     samples: int = 20  # draws of q per step
     steps: int = 2_000
-    learning_rate: float = field(default=1e-2, metadata={"range": (1e-3, 3e-2)})
-    noise_std: float = field(default=0.1, metadata={"range": (0.01, 1.0)})
-    temperature: float = field(default=1.0, metadata={"range": (0.1, 1.0)})
-    function_noise: float = field(default=0.1, metadata={"range": (0.01, 0.3)})  # added to draws before both scores
+    learning_rate: float = 1e-2
+    function_noise: float = 0.1  # added to draws before both scores
     initial_std: float = 0.02  # of every weight
     entropy: Entropy = "gaussian"
     measurement_points: int = 16
@@ -51,14 +51,20 @@ class FVIConfig:
     final_rate: float = 0.01
 
     def __post_init__(self) -> None:
-        if self.entropy not in get_args(Entropy):
-            raise ValueError(f"entropy is one of {', '.join(get_args(Entropy))}, not {self.entropy!r}.")
+        check_choice("entropy", self.entropy, get_args(Entropy))
+        check_counts(self, "particles", "samples", "steps", "measurement_points", "context_batch")
+        check_positive(self, "learning_rate", "function_noise", "initial_std")
+        check_final_rate(self.final_rate)
         if self.samples < 2:
             raise ValueError(f"The score of q needs at least 2 samples, not {self.samples}.")
 
-    def hyper(self) -> FVIHyper:
-        """What may change without retracing, as arrays."""
-        values = (self.learning_rate, self.noise_std, self.temperature, self.function_noise, self.initial_std)
+    def with_budget(self, share: float) -> FVIConfig:
+        """The same with this share of the steps."""
+        return replace(self, steps=share_of(self.steps, share))
+
+    def hyper(self, noise_std: float | Float[Array, ""]) -> FVIHyper:
+        """What may change without retracing, as arrays; the observation noise is in standardised units."""
+        values = (self.learning_rate, noise_std, self.function_noise, self.initial_std)
         return FVIHyper(*(jnp.asarray(value, jnp.float32) for value in values))
 
 
@@ -67,7 +73,6 @@ class FVIHyper(eqx.Module):
 
     learning_rate: Float[Array, ""]
     noise_std: Float[Array, ""]
-    temperature: Float[Array, ""]
     function_noise: Float[Array, ""]
     initial_std: Float[Array, ""]
 
@@ -127,7 +132,7 @@ def step(
     noisy = f + hyper.function_noise * jax.random.normal(noise_key, f.shape, f.dtype)
     prior = jax.vmap(lambda one: score(one, measured.x, hyper.function_noise))(noisy)
     own = spectral_score(noisy) if config.entropy == "spectral" else gaussian_score(noisy, f, hyper.function_noise)
-    direction = (measured.weight * data + hyper.temperature * prior - own) / config.samples
+    direction = (measured.weight * data + prior - own) / config.samples
     rate = decayed(hyper.learning_rate, state.made, config.steps, config.final_rate)
     q, optimiser = ascend(state.q, pull_back(direction)[0], state.optimiser, rate)
     return FVIState(q, optimiser, state.made + 1), FVIInfo(measured, f, direction)

@@ -1,4 +1,4 @@
-"""fSVGD from a random start (Algorithm 2 of the paper): any score as the prior, networks as particles."""
+"""Networks as particles from a random start, any score as the prior: fSVGD (Algorithm 2 of the paper), and fVI."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._types import Score
-from scoreprior.inference import fsvgd
+from scoreprior.inference import fsvgd, fvi
 from scoreprior.inference._base import Inference
 from scoreprior.inference.bnn import BNNConfig, Network, init_particles
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
+from scoreprior.inference.fvi import FVIConfig, FVIHyper
 from scoreprior.inference.langevin import langevin
 from scoreprior.inference.measurement import Box, MeasurementDistribution
 from scoreprior.predictive import Mixture
@@ -64,6 +65,37 @@ class Particles(Inference):
     def describe(self) -> str:
         """What it is."""
         return f"fSVGD with {self.config.particles} particles"
+
+
+class VariationalParticles(Inference):
+    """Networks drawn from a mean-field Gaussian that was fitted by functional variational inference."""
+
+    score: Score
+    measurement: MeasurementDistribution
+    box: Box
+    hyper: FVIHyper
+    bnn: BNNConfig = eqx.field(static=True)
+    config: FVIConfig = eqx.field(static=True)
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Network:
+        """Draws from the fitted distribution."""
+        start_key, run_key = jax.random.split(key)
+        dim = context.x.shape[-1]
+        particles = init_particles(start_key, self.config.particles, dim, self.bnn, self.box.low, self.box.high)
+        return fvi.run(self.score, self.measurement, self.config, self.hyper, context, particles, run_key)
+
+    def predict(self, state: Network, x: Float[Array, "q d"]) -> Mixture:
+        """1/L sum_l N(h_l(x), noise_std^2)."""
+        locs, scales = fsvgd.predict(state, x, self.hyper.noise_std)
+        return Mixture(locs, scales, locs)
+
+    def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """A draw by Langevin steps along the score."""
+        return langevin(self.score, self.hyper.function_noise, x, key, jnp.zeros(len(x)), jnp.eye(len(x)))
+
+    def describe(self) -> str:
+        """What it is."""
+        return f"functional variational inference with {self.config.particles} draws"
 
 
 def smooth(

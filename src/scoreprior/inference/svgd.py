@@ -1,13 +1,14 @@
 """Stein variational gradient descent: the update in any flat space, and SVGD over network weights.
 
-Order of this file: the direction, then config, state, init, step, build, run of the weight-space algorithm.
+Order of this file: the direction and what all algorithms share, then config, state, init, step, build, run of the
+weight-space algorithm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import equinox as eqx
 import jax
@@ -16,6 +17,8 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior._budget import share_of
+from scoreprior._settings import check_counts, check_positive
 from scoreprior.inference.likelihood import log_likelihood, minibatch
 from scoreprior.tasks import PaddedTasks
 
@@ -60,6 +63,12 @@ def decayed(rate: Float[Array, ""], count: Array, steps: int, final: float) -> F
     return rate * (final + (1 - final) * 0.5 * (1 + jnp.cos(jnp.pi * progress)))
 
 
+def check_final_rate(final: float) -> None:
+    """Refuse a last value over the first of a learning rate that is not in [0, 1]."""
+    if not 0 <= final <= 1:
+        raise ValueError(f"final_rate is a share of the learning rate between 0 and 1, not {final}.")
+
+
 class Algorithm(NamedTuple):
     """`init(particles) -> state` and `step(key, state, batch) -> (state, info)`."""
 
@@ -76,25 +85,48 @@ def iterate(algorithm: Algorithm, particles: PyTree, context: PaddedTasks, steps
     return jax.lax.scan(body, algorithm.init(particles), jnp.arange(steps))[0]
 
 
+class InferenceConfig(Protocol):
+    """A config whose rates and scales may become arrays."""
+
+    def hyper(self, noise_std: Any) -> Any: ...
+
+
+Config = TypeVar("Config", bound=InferenceConfig)
+
+
+def static_part(config: Config) -> Config:
+    """The config with what `hyper` holds as arrays set to 1: it is static, and a new rate must not retrace."""
+    known = {field.name for field in fields(config)}  # type: ignore[arg-type]
+    return replace(config, **{f.name: 1.0 for f in fields(config.hyper(1.0)) if f.name in known})  # type: ignore[type-var]
+
+
 @dataclass(frozen=True)
 class SVGDConfig:
-    """Weight-space SVGD of a Bayesian network with weights N(0, prior_std^2); brackets are ranges to search.
+    """Weight-space SVGD of a Bayesian network with weights N(0, prior_std^2).
 
     The kernel compares thousands of weights at once, so its bandwidth is larger than in function space.
     """
 
     particles: int = 10
     steps: int = 10_000
-    learning_rate: float = 1e-3  # [1e-4, 1e-2]
-    bandwidth: float = 100.0  # [1, 1000]
-    noise_std: float = 0.1  # [0.01, 1], standardised units
-    prior_std: float = 1.0  # [0.1, 10]
+    learning_rate: float = 1e-3
+    bandwidth: float = 100.0
+    prior_std: float = 1.0
     context_batch: int | None = None
     final_rate: float = 1.0  # the learning rate's last value over its first
 
-    def hyper(self) -> SVGDHyper:
-        """What may change without retracing, as arrays."""
-        values = (self.learning_rate, self.bandwidth, self.noise_std, self.prior_std)
+    def __post_init__(self) -> None:
+        check_counts(self, "particles", "steps", "context_batch")
+        check_positive(self, "learning_rate", "bandwidth", "prior_std")
+        check_final_rate(self.final_rate)
+
+    def with_budget(self, share: float) -> SVGDConfig:
+        """The same with this share of the steps."""
+        return replace(self, steps=share_of(self.steps, share))
+
+    def hyper(self, noise_std: float | Float[Array, ""]) -> SVGDHyper:
+        """What may change without retracing, as arrays; the observation noise is in standardised units."""
+        values = (self.learning_rate, self.bandwidth, noise_std, self.prior_std)
         return SVGDHyper(*(jnp.asarray(value, jnp.float32) for value in values))
 
 

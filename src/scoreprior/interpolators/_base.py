@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -12,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from scoreprior._types import KeyLike, as_key
+from scoreprior._types import KeyLike, as_generator, as_key
+from scoreprior.space import Space, override, sample
 from scoreprior.tasks import PaddedTasks
 
 
@@ -26,15 +26,30 @@ class FittedInterpolator(eqx.Module):
     def draw(self, state: PyTree, x: Float[Array, "k d"], key: PRNGKeyArray) -> Float[Array, " k"]:
         """One function drawn from one task's posterior (`states` without the axis n), evaluated at x."""
 
+    @property
+    def noise_std(self) -> Float[Array, ""] | None:
+        """The observation noise that was learned with the posteriors, if any was; standardised units."""
+        return None
+
 
 @runtime_checkable
 class Interpolator(Protocol):
     """Fits p(f_i | D_i) for every task of a padded batch in standardised units."""
 
-    def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedInterpolator: ...
+    def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedInterpolator:
+        """The posteriors of all tasks."""
+
+    def with_budget(self, share: float) -> Self:
+        """The same with this share of everything that iterates."""
 
 
-AnyInterpolator = TypeVar("AnyInterpolator", bound=Interpolator)
+class TunableInterpolator(Interpolator, Protocol):
+    """An interpolator that says what of it may vary."""
+
+    space: ClassVar[Space]
+
+
+Tunable = TypeVar("Tunable", bound=TunableInterpolator)
 
 
 def task_keys(key: KeyLike, n: int) -> PRNGKeyArray:
@@ -67,19 +82,15 @@ def heldout_crps(interpolator: Interpolator, tasks: PaddedTasks, key: KeyLike, d
     return float(_crps(fitted, tasks.x, tasks.y, held, jax.random.split(draw_key, (len(held), draws))))
 
 
-def tune(base: AnyInterpolator, tasks: PaddedTasks, key: KeyLike, trials: int) -> AnyInterpolator:
+def tune(base: Tunable, tasks: PaddedTasks, key: KeyLike, trials: int) -> Tunable:
     """The best of `trials` random configurations by held-out CRPS; `base` itself is the first of them.
 
-    Fields of `base` with a "grid" in their metadata vary over it; the others stay. All trials share their
-    held-out points and seeds, so that they differ by the configuration alone.
+    Settings in the `space` of `base` vary over it; the others stay. All trials share their held-out points and seeds,
+    so that they differ by the configuration alone.
     """
     trial_key, score_key = jax.random.split(as_key(key))
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(trial_key)).tolist())
-    grids = {f.name: f.metadata["grid"] for f in dataclasses.fields(base) if "grid" in f.metadata}  # type: ignore[arg-type]
-    candidates = [base]
-    for _ in range(trials - 1):
-        choice = {name: grid[generator.integers(len(grid))] for name, grid in grids.items()}
-        candidates.append(dataclasses.replace(base, **choice))  # type: ignore[type-var]
+    generator = as_generator(trial_key)
+    candidates = [base, *(override(base, sample(base.space, generator)) for _ in range(trials - 1))]
     scores = [heldout_crps(candidate, tasks, score_key) for candidate in candidates]
     return candidates[int(np.argmin(scores))]
 

@@ -8,12 +8,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._types import KeyLike
 from scoreprior.interpolators._base import FittedInterpolator, task_keys
-from scoreprior.interpolators._mlp import MLP, NetworkConfig, train
+from scoreprior.interpolators._regression import RegressionConfig, train
+from scoreprior.networks import MLP
 from scoreprior.tasks import PaddedTasks
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeterministicInterpolator(NetworkConfig):
+class DeterministicInterpolator(RegressionConfig):
     """One network per task, trained without dropout ("Comparison of Interpolation Methods")."""
 
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedDeterministic:
@@ -28,4 +29,4 @@ class FittedDeterministic(FittedInterpolator):
 
     def draw(self, state: MLP, x: Float[Array, "k d"], key: PRNGKeyArray) -> Float[Array, " k"]:
         """f(x); the key is not used, every draw is the same."""
-        return state(x)
+        return state(x)[:, 0]

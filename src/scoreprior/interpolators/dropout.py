@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,15 +11,19 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._types import KeyLike
 from scoreprior.interpolators._base import FittedInterpolator, task_keys
-from scoreprior.interpolators._mlp import MLP, NetworkConfig, dropout_factors, train
+from scoreprior.interpolators._regression import RegressionConfig, dropout_factors, train
+from scoreprior.networks import MLP
+from scoreprior.space import Choice, Space
 from scoreprior.tasks import PaddedTasks
 
 
 @dataclass(frozen=True, kw_only=True)
-class DropoutInterpolator(NetworkConfig):
+class DropoutInterpolator(RegressionConfig):
     """The interpolator of MARS-BNN (Appx. A.4): a network per task, trained and sampled with dropout."""
 
-    dropout: float = field(default=0.1, metadata={"grid": (0.1, 0.25, 0.5, 0.7, 0.8)})
+    dropout: float = 0.1
+
+    space: ClassVar[Space] = {**RegressionConfig.space, "dropout": Choice((0.1, 0.25, 0.5, 0.7, 0.8))}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,4 +45,4 @@ class FittedDropout(FittedInterpolator):
     def draw(self, state: MLP, x: Float[Array, "k d"], key: PRNGKeyArray) -> Float[Array, " k"]:
         """f(x) under one mask for all k points: a mask per point would be noise, not a function."""
         uniform = jax.random.uniform(key, (1, sum(len(bias) for bias in state.biases[:-1])))
-        return state(x, dropout_factors(uniform, self.rate))
+        return state(x, dropout_factors(uniform, self.rate))[:, 0]

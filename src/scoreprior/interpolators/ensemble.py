@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._settings import check_counts
 from scoreprior._types import KeyLike, as_key
 from scoreprior.interpolators._base import FittedInterpolator, task_keys
-from scoreprior.interpolators._mlp import MLP, NetworkConfig, train
+from scoreprior.interpolators._regression import RegressionConfig, train
+from scoreprior.networks import MLP
+from scoreprior.space import Choice, Space
 from scoreprior.tasks import PaddedTasks
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnsembleInterpolator(NetworkConfig):
+class EnsembleInterpolator(RegressionConfig):
     """`members` networks per task ("Comparison of Interpolation Methods")."""
 
-    members: int = field(default=10, metadata={"grid": (5, 10, 20)})
+    members: int = 10
+
+    space: ClassVar[Space] = {**RegressionConfig.space, "members": Choice((5, 10, 20))}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.members < 1:
-            raise ValueError(f"members must be at least 1, not {self.members}.")
+        check_counts(self, "members")
 
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedEnsemble:
         """Train all members on every task; takes seconds and shows no progress."""
@@ -41,4 +46,4 @@ class FittedEnsemble(FittedInterpolator):
     def draw(self, state: MLP, x: Float[Array, "k d"], key: PRNGKeyArray) -> Float[Array, " k"]:
         """f(x) of one member picked at random."""
         member = jax.random.randint(key, (), 0, len(state.biases[0]))
-        return jax.tree.map(lambda leaf: leaf[member], state)(x)
+        return jax.tree.map(lambda leaf: leaf[member], state)(x)[:, 0]

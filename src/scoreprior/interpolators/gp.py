@@ -82,6 +82,11 @@ class FittedGP(FittedInterpolator):
     process: GaussianProcess
     mean_only: bool = eqx.field(static=True)
 
+    @property
+    def noise_std(self) -> Float[Array, ""]:
+        """The process's."""
+        return jnp.asarray(self.process.noise_std)
+
     def draw(self, state: Conditioned, x: Float[Array, "k d"], key: PRNGKeyArray) -> Float[Array, " k"]:
         """A joint sample of the noise-free function at x, or its posterior mean."""
         if self.mean_only:

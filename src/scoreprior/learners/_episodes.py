@@ -21,6 +21,9 @@ Model = TypeVar("Model")
 EpisodeLoss: TypeAlias = Callable[[Any, PaddedTasks, PaddedTasks, PRNGKeyArray], Float[Array, "*g"]]
 """loss(model, context, target, key) of one task; a curve has an entry for each of g variants to compare."""
 
+STEP_GRID = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50)
+"""Numbers of inner steps for a new task to choose from, where adapting to it is a number of steps."""
+
 _HELD_OUT_EPISODES = 64
 _MOST_POINTS = 200  # of a task in one episode: long tasks are seen in parts, other ones at every step
 
@@ -81,6 +84,14 @@ def mean_over_tasks(values: Float[Array, " n"], episodes: Episodes) -> Float[Arr
     """The mean over the episodes that have a target point."""
     real = episodes.target.mask.any(axis=1)
     return jnp.sum(jnp.where(real, values, 0.0)) / jnp.maximum(jnp.sum(real), 1)
+
+
+def mixture_nll(locs: Float[Array, "L m"], scales: Float[Array, "L m"], task: PaddedTasks) -> Float[Array, ""]:
+    """Mean over a task's real points of -log 1/L sum_l N(y; locs_l, scales_l^2); 0 if there are none."""
+    z = jnp.where(task.mask, (task.y - locs) / scales, 0.0)
+    components = -0.5 * z**2 - jnp.log(scales) - 0.5 * jnp.log(2 * jnp.pi)
+    log_prob = jax.nn.logsumexp(components, axis=0) - jnp.log(len(locs))
+    return -jnp.sum(jnp.where(task.mask, log_prob, 0.0)) / jnp.maximum(jnp.sum(task.mask), 1)
 
 
 class MetaLoss(eqx.Module):

@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Int, PRNGKeyArray
 
 from scoreprior._budget import share_of
-from scoreprior._types import KeyLike, Score, as_key, check_choice
+from scoreprior._settings import check_choice
+from scoreprior._types import KeyLike, Score, as_key
 from scoreprior.gp import GaussianProcess, ProcessConfig, fit_average, fit_process
 from scoreprior.gp.predictive_tuning import is_significant
 from scoreprior.inference import (
@@ -35,10 +36,12 @@ from scoreprior.inference import (
 )
 from scoreprior.inference.average import average_of
 from scoreprior.inference.measurement import Measurement, MeasurementDistribution, measurement_around
+from scoreprior.inference.svgd import static_part
 from scoreprior.interpolators import (
     DeterministicInterpolator,
     DropoutInterpolator,
     EnsembleInterpolator,
+    FittedInterpolator,
     GPInterpolator,
     Interpolator,
     condition_each,
@@ -46,8 +49,8 @@ from scoreprior.interpolators import (
 from scoreprior.interpolators.draws import FunctionDraws
 from scoreprior.learners import _mars_space
 from scoreprior.learners._function_prior import FunctionPrior, notes_of
+from scoreprior.learners._residual import train_residual
 from scoreprior.learners._split_nll import task_nll
-from scoreprior.learners.bnn import sizes
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.scores.network import NetworkConfig
 from scoreprior.space import Space
@@ -215,7 +218,7 @@ class AnchoredMARS:
         held, rest = np.split(shuffled, [round(self.held_out * len(shuffled))])
         anchor = fit_process(_without(problem.padded, held), self.anchor, problem.key)
         if self.interpolator is None:
-            fitted = condition_each(anchor, problem.padded)
+            fitted: FittedInterpolator = condition_each(anchor, problem.padded)
         else:
             fitted = self.interpolator.fit(problem.padded, interpolator_key)
 
@@ -249,7 +252,7 @@ class AnchoredMARS:
     def _around(self, anchor: GaussianProcess, places: _Places, score: Score | None = None) -> Inference:
         """Inference around an anchor: along this score, or without one by what is known in closed form."""
         if self.noise_std is not None:
-            anchor = replace(anchor, noise_std=np.float32(self.noise_std))
+            anchor = replace(anchor, noise_std=jnp.float32(self.noise_std))
         config = self.inference
         warm_start = WarmStart(
             anchor,
@@ -266,9 +269,9 @@ class AnchoredMARS:
             warm_start,
             anchor.score if score is None else score,
             self._levels(anchor),
-            replace(config.hyper(), noise_std=jnp.asarray(anchor.noise_std, jnp.float32)),
+            config.hyper(anchor.noise_std),
             jnp.float32(self.smoothing),
-            sizes(config),
+            static_part(config),
         )
         return CentredParticles(moved) if score is None else moved
 
@@ -299,4 +302,4 @@ def _without(padded: PaddedTasks, rows: Int[np.ndarray, " b"]) -> PaddedTasks:
     """The batch with no point of these tasks: its shape, and so what is compiled for it, stays."""
     mask = np.array(padded.mask)
     mask[rows] = False
-    return padded._replace(mask=mask)
+    return padded._replace(mask=mask)  # type: ignore[arg-type]

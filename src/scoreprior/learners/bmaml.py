@@ -11,7 +11,7 @@ median heuristic; a direction's norm is capped; and numbers of steps are chosen 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import equinox as eqx
@@ -20,14 +20,14 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_particles
 from scoreprior.inference.likelihood import log_likelihood
 from scoreprior.inference.measurement import Box
 from scoreprior.inference.svgd import svgd_direction
 from scoreprior.learners._base import Prior
-from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
-from scoreprior.learners.maml import STEP_GRID
+from scoreprior.learners._episodes import STEP_GRID, Cut, MetaLoss, check_episodes, meta_train, mixture_nll
 from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
@@ -85,14 +85,6 @@ def predict(particles: Particle, x: Float[Array, "q d"]) -> tuple[Float[Array, "
     """Means and standard deviations of the particles' Gaussians at x."""
     locs = jax.vmap(lambda network: network(x))(particles.network)
     return locs, jnp.broadcast_to(jnp.exp(particles.log_noise)[:, None], locs.shape)
-
-
-def mixture_nll(locs: Float[Array, "L m"], scales: Float[Array, "L m"], task: PaddedTasks) -> Float[Array, ""]:
-    """Mean over a task's real points of -log 1/L sum_l N(y; locs_l, scales_l^2); 0 if there are none."""
-    z = jnp.where(task.mask, (task.y - locs) / scales, 0.0)
-    components = -0.5 * z**2 - jnp.log(scales) - 0.5 * jnp.log(2 * jnp.pi)
-    log_prob = jax.nn.logsumexp(components, axis=0) - jnp.log(len(locs))
-    return -jnp.sum(jnp.where(task.mask, log_prob, 0.0)) / jnp.maximum(jnp.sum(task.mask), 1)
 
 
 class _Chaser(eqx.Module):
@@ -187,13 +179,13 @@ class BMAML:
     }
 
     def __post_init__(self) -> None:
-        for name in ("particles", "inner_steps", "leader_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        for name in ("inner_rate", "bandwidth", "prior_std", "noise_std", "inner_clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}.")
+        check_counts(self, "particles", "inner_steps", "leader_steps")
+        check_positive(self, "inner_rate", "bandwidth", "prior_std", "noise_std", "inner_clip")
         check_episodes(self.context, self.forward, self.tasks_per_step, self.held_out)
+
+    def with_budget(self, share: float) -> BMAML:
+        """The same with this share of the meta-training steps."""
+        return replace(self, training=self.training.with_budget(share))
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> BMAMLPrior:
         """Learn the particles that SVGD starts from."""

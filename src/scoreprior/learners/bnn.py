@@ -12,8 +12,8 @@ later points best. Nothing else but the standardisation is taken from them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -22,19 +22,18 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import fsvgd, svgd
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
-from scoreprior.inference.fsvgd import FSVGDConfig
-from scoreprior.inference.fvi import FVIConfig
-from scoreprior.inference.svgd import SVGDConfig, SVGDHyper
+from scoreprior.inference.svgd import SVGDConfig, SVGDHyper, static_part
 from scoreprior.learners._base import Prior
 from scoreprior.learners._split_nll import split_nll
 from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 
-InferenceConfig = TypeVar("InferenceConfig", SVGDConfig, FSVGDConfig, FVIConfig)
+_UNKNOWN_NOISE = 0.1  # standardised units, where no meta-training task can be split to choose one
 
 
 @dataclass(frozen=True)
@@ -63,13 +62,23 @@ class VanillaBNN:
     noises: Sequence[float] = (0.05, 0.1, 0.2, 0.4)
     most_points: int = 48
 
+    def __post_init__(self) -> None:
+        check_counts(self, "most_points")
+        check_positive(self, "noise_std")
+        if not self.noises or not min(self.noises) > 0:
+            raise ValueError(f"noises needs at least one candidate, all of them positive, not {self.noises}.")
+
+    def with_budget(self, share: float) -> VanillaBNN:
+        """The same with this share of the steps of inference."""
+        return replace(self, inference=self.inference.with_budget(share))
+
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> VanillaBNNPrior:
         """Take the standardisation, and the noise if it is not given, from the meta-training tasks."""
         standardizer = Standardizer.fit(tasks)
-        prior = VanillaBNNPrior(standardizer, self.inference.hyper(), self.bnn, sizes(self.inference))
         splittable = any(len(task) >= 2 for task in tasks)
-        noises = self.noises if self.noise_std is None and splittable else [self.noise_std or self.inference.noise_std]
-        priors = [eqx.tree_at(lambda p: p.hyper.noise_std, prior, jnp.float32(noise)) for noise in noises]
+        noises = self.noises if self.noise_std is None and splittable else [self.noise_std or _UNKNOWN_NOISE]
+        static = static_part(self.inference)
+        priors = [VanillaBNNPrior(standardizer, self.inference.hyper(noise), self.bnn, static) for noise in noises]
         if len(priors) == 1:
             return priors[0]
         short = tasks.map(lambda task: task.take(slice(self.most_points)))
@@ -105,8 +114,3 @@ def weight_posterior(
     draws = jax.vmap(unravel)(hyper.prior_std * jax.random.normal(start_key, (config.particles, len(flat))))
     moved = svgd.run(config, hyper, context, draws, run_key)
     return jax.tree.map(lambda new, old: jnp.where(context.mask.any(), new, old), moved, draws)
-
-
-def sizes(config: InferenceConfig) -> InferenceConfig:
-    """The config with what `hyper()` holds as arrays blanked out: it is static, and a new rate must not retrace."""
-    return replace(config, **{f.name: 1.0 for f in fields(config.hyper())})  # type: ignore

@@ -14,28 +14,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior._types import KeyLike, as_generator, as_key
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import GaussianProcess
-from scoreprior.inference import fsvgd, fvi
-from scoreprior.inference.bnn import BNNConfig, Network, init_particles
-from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
-from scoreprior.inference.fvi import FVIConfig, FVIHyper
+from scoreprior.inference.bnn import BNNConfig
+from scoreprior.inference.fsvgd import FSVGDConfig
+from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.measurement import Box, DataDriven
-from scoreprior.learners._base import Prior
-from scoreprior.learners.bnn import sizes
-from scoreprior.predictive import Mixture
+from scoreprior.inference.particles import Particles, VariationalParticles
+from scoreprior.inference.svgd import static_part
+from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.scores.exact import GaussianProcessScore
+from scoreprior.scores.levels import NoiseLevels
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 from scoreprior.training import TrainingConfig, train
+
+_ORDERS = (0.5, 1.5, 2.5, math.inf)
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,14 @@ class GPPriorConfig:
     most_tasks: int = 200
     most_points: int = 100
 
+    def __post_init__(self) -> None:
+        check_choice("order", self.order, _ORDERS)
+        check_counts(self, "most_tasks", "most_points")
+
+    def with_budget(self, share: float) -> GPPriorConfig:
+        """The same with this share of the steps of the fit."""
+        return replace(self, training=self.training.with_budget(share))
+
 
 @dataclass(frozen=True)
 class FunctionalBNN:
@@ -66,7 +77,7 @@ class FunctionalBNN:
     """
 
     space: ClassVar[Space] = {
-        "process.order": Choice((0.5, 1.5, 2.5, math.inf)),
+        "process.order": Choice(_ORDERS),
         "level": Range(0.01, 0.3, log=True),
         "inference.learning_rate": Range(1e-3, 3e-2, log=True),
         "inference.bandwidth": Range(0.1, 10.0, log=True),
@@ -80,10 +91,27 @@ class FunctionalBNN:
     )
     noise_std: float | None = None
 
-    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> FunctionalPrior:
+    def __post_init__(self) -> None:
+        check_positive(self, "level", "noise_std")
+
+    def with_budget(self, share: float) -> FunctionalBNN:
+        """The same with this share of the steps, of the process's fit and of inference."""
+        return replace(self, process=self.process.with_budget(share), inference=self.inference.with_budget(share))
+
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> FunctionPrior:
         """Fit the process to all tasks together."""
-        fitted = _fit_functional(tasks, self.process, as_key(key), progress, self.noise_std, self.level)
-        return FunctionalPrior(*fitted, self.inference.hyper(), self.bnn, sizes(self.inference))
+        fitted = _fit(self, tasks, as_key(key), progress)
+        inference = Particles(
+            score=fitted.score,
+            levels=NoiseLevels(jnp.float32(self.level)),
+            measurement=fitted.measurement,
+            box=fitted.box,
+            hyper=self.inference.hyper(fitted.noise_std),
+            smoothing=jnp.float32(0.0),
+            bnn=self.bnn,
+            config=static_part(self.inference),
+        )
+        return FunctionPrior(fitted.standardizer, inference)
 
 
 @dataclass(frozen=True)
@@ -95,7 +123,7 @@ class FunctionalVI:
     """
 
     space: ClassVar[Space] = {
-        "process.order": Choice((0.5, 1.5, 2.5, math.inf)),
+        "process.order": Choice(_ORDERS),
         "inference.learning_rate": Range(1e-3, 3e-2, log=True),
         "inference.function_noise": Range(0.01, 0.3, log=True),
         "inference.samples": Choice((10, 20, 40)),
@@ -108,50 +136,50 @@ class FunctionalVI:
     )
     noise_std: float | None = None
 
-    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> FunctionalPrior:
+    def __post_init__(self) -> None:
+        check_positive(self, "noise_std")
+
+    def with_budget(self, share: float) -> FunctionalVI:
+        """The same with this share of the steps, of the process's fit and of inference."""
+        return replace(self, process=self.process.with_budget(share), inference=self.inference.with_budget(share))
+
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> FunctionPrior:
         """Fit the process to all tasks together."""
-        # The divergence is between noisy functions, so the prior's score is that of noisy functions too.
-        level = self.inference.function_noise
-        fitted = _fit_functional(tasks, self.process, as_key(key), progress, self.noise_std, level)
-        return FunctionalPrior(*fitted, self.inference.hyper(), self.bnn, sizes(self.inference))
+        fitted = _fit(self, tasks, as_key(key), progress)
+        inference = VariationalParticles(
+            score=fitted.score,
+            measurement=fitted.measurement,
+            box=fitted.box,
+            hyper=self.inference.hyper(fitted.noise_std),
+            bnn=self.bnn,
+            config=static_part(self.inference),
+        )
+        return FunctionPrior(fitted.standardizer, inference)
 
 
-class FunctionalPrior(Prior):
-    """The exact score of a Gaussian process, and how to infer a network's function with it."""
+class _Fitted(NamedTuple):
+    """The process's score and noise, and where functions are measured."""
 
     standardizer: Standardizer
     score: GaussianProcessScore
-    noise_std: Float[Array, ""]
+    noise_std: float | Float[Array, ""]
     measurement: DataDriven
     box: Box
-    hyper: FSVGDHyper | FVIHyper
-    bnn: BNNConfig = eqx.field(static=True)
-    inference: FSVGDConfig | FVIConfig = eqx.field(static=True)
-
-    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> Network:
-        start_key, run_key = jax.random.split(key)
-        dim = context.x.shape[-1]
-        particles = init_particles(start_key, self.inference.particles, dim, self.bnn, self.box.low, self.box.high)
-        hyper = replace(self.hyper, noise_std=self.noise_std)
-        run = fvi.run if isinstance(self.inference, FVIConfig) else fsvgd.run
-        return run(self.score, self.measurement, self.inference, hyper, context, particles, run_key)  # type: ignore
-
-    def evaluate(self, state: Network, x: Float[Array, "q d"]) -> Mixture:
-        locs, scales = fsvgd.predict(state, x, self.noise_std)
-        return Mixture(locs, scales, locs)
 
 
-def _fit_functional(
-    tasks: TaskSet, config: GPPriorConfig, key: PRNGKeyArray, progress: bool, noise_std: float | None, level: float
-) -> tuple[Standardizer, GaussianProcessScore, Float[Array, ""], DataDriven, Box]:
+def _fit(method: FunctionalBNN | FunctionalVI, tasks: TaskSet, key: PRNGKeyArray, progress: bool) -> _Fitted:
     process_key, point_key = jax.random.split(key)
     standardizer = Standardizer.fit(tasks)
     scaled = standardizer.apply(tasks)
-    process = learn_zero_mean(scaled, config, process_key, progress=progress)
+    process = learn_zero_mean(scaled, method.process, process_key, progress=progress)
     padded = scaled.padded()
-    noise = process.noise_std if noise_std is None else jnp.float32(noise_std)
-    score = GaussianProcessScore(process.mean, process.kernel, jnp.float32(level))
-    return standardizer, score, noise, DataDriven.around(padded, point_key), Box.around(padded)
+    return _Fitted(
+        standardizer,
+        GaussianProcessScore(process.mean, process.kernel),
+        process.noise_std if method.noise_std is None else method.noise_std,
+        DataDriven.around(padded, point_key),
+        Box.around(padded),
+    )
 
 
 def learn_zero_mean(tasks: TaskSet, config: GPPriorConfig, key: KeyLike, *, progress: bool = False) -> GaussianProcess:

@@ -11,7 +11,7 @@ meta-training tasks, after which all of them are trained on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import equinox as eqx
@@ -19,18 +19,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.inference.measurement import Box
 from scoreprior.learners._base import Prior
-from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
+from scoreprior.learners._episodes import STEP_GRID, Cut, MetaLoss, check_episodes, meta_train
 from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 from scoreprior.training import TrainingConfig
-
-STEP_GRID = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50)
-"""Numbers of inner steps for a new task to choose from."""
 
 
 class Initialisation(eqx.Module):
@@ -141,9 +139,13 @@ class MAML:
     }
 
     def __post_init__(self) -> None:
-        if self.inner_steps < 1 or self.inner_rate <= 0 or self.inner_clip <= 0:
-            raise ValueError("inner_steps, inner_rate and inner_clip must be positive.")
+        check_counts(self, "inner_steps")
+        check_positive(self, "inner_rate", "inner_clip")
         check_episodes(self.context, self.forward, self.tasks_per_step, self.held_out)
+
+    def with_budget(self, share: float) -> MAML:
+        """The same with this share of the meta-training steps."""
+        return replace(self, training=self.training.with_budget(share))
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> MAMLPrior:
         """Learn the initialisation."""

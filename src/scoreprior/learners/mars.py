@@ -20,10 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._types import KeyLike, as_key, check_choice
+from scoreprior._settings import check_choice
+from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import Box, FSVGDConfig, Particles
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.measurement import Measurement, measurement_around
+from scoreprior.inference.svgd import static_part
 from scoreprior.interpolators import (
     DeterministicInterpolator,
     DropoutInterpolator,
@@ -34,7 +36,6 @@ from scoreprior.interpolators import (
 from scoreprior.interpolators.draws import FunctionDraws
 from scoreprior.learners import _mars_space
 from scoreprior.learners._function_prior import FunctionPrior, notes_of
-from scoreprior.learners.bnn import sizes
 from scoreprior.scores import spectral
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
@@ -152,10 +153,10 @@ class PlainMARS:
             levels=NoiseLevels(jnp.float32(self.objective.level)),
             measurement=nu,
             box=Box.around(padded),
-            hyper=replace(self.inference.hyper(), noise_std=jnp.float32(self.noise_std)),
+            hyper=self.inference.hyper(self.noise_std),
             smoothing=jnp.float32(0.0),
             bnn=self.bnn,
-            config=sizes(self.inference),
+            config=static_part(self.inference),
         )
         notes = notes_of("PlainMARS", asdict(self), tasks, {"training_loss": history[-1].loss})
         return FunctionPrior(standardizer, inference, notes)

@@ -21,7 +21,7 @@ at the hyper-posterior's mean: kappa_Q is tiny.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, get_args
 
 import equinox as eqx
@@ -30,8 +30,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior._budget import share_of
+from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
-from scoreprior.inference.bnn import BNNConfig, Network, evaluate, init_network
+from scoreprior.inference.bnn import BNNConfig, Network, function_values, init_network
 from scoreprior.inference.likelihood import log_likelihood
 from scoreprior.inference.measurement import Box
 from scoreprior.inference.svgd import ascend, decayed, start
@@ -86,11 +88,15 @@ class MLAP:
     draws: int = 30
 
     def __post_init__(self) -> None:
-        if self.bound not in get_args(Bound):
-            raise ValueError(f"bound is one of {', '.join(get_args(Bound))}, not {self.bound!r}.")
-        for name in ("samples", "tasks_per_step", "steps", "draws"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        check_choice("bound", self.bound, get_args(Bound))
+        check_counts(self, "samples", "tasks_per_step", "steps", "draws")
+        check_positive(self, "initial_std", "hyper_prior_std", "hyper_posterior_std", "learning_rate")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is a probability strictly between 0 and 1, not {self.delta}.")
+
+    def with_budget(self, share: float) -> MLAP:
+        """The same with this share of the steps, of meta-training and on a new task."""
+        return replace(self, training=self.training.with_budget(share), steps=share_of(self.steps, share))
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> MLAPPrior:
         """Learn the prior over weights, and the noise, with the posteriors of all tasks."""
@@ -156,7 +162,7 @@ def empirical_loss(
     """er(Q): mean over a task's points of -log N(y; h(x), noise^2), h drawn from q; 0 without a point."""
     # Padding may hold anything, but a network's gradient at a non-finite input is not finite.
     x = jnp.where(task.mask[:, None], task.x, 0.0)
-    f = evaluate(q.sample(key, samples), x)
+    f = function_values(q.sample(key, samples), x)
     logs = jax.vmap(lambda one: log_likelihood(one, task.y, task.mask, noise))(f)
     return -jnp.mean(logs) / jnp.maximum(jnp.sum(task.mask), 1)
 
@@ -249,7 +255,7 @@ class MLAPPrior(Prior):
         return q.sample(draw_key, self.draws)
 
     def evaluate(self, state: Network, x: Float[Array, "q d"]) -> Mixture:
-        locs = evaluate(state, x)
+        locs = function_values(state, x)
         return Mixture(locs, jnp.broadcast_to(self.noise, locs.shape), locs)
 
     def objective(self, q: WeightGaussian, context: PaddedTasks, key: PRNGKeyArray) -> Float[Array, ""]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._budget import check_share
 from scoreprior._types import KeyLike
 from scoreprior.learners._base import Prior
 from scoreprior.predictive import Mixture
@@ -54,8 +55,15 @@ class NaivePrior(Prior):
         return Mixture(locs[None], jnp.broadcast_to(jnp.where(informed, self.width, 1.0), (1, len(x))))
 
 
+class _WithoutIterations:
+    def with_budget(self, share: float) -> Self:
+        """The rule itself: it iterates nothing."""
+        check_share(share)
+        return self
+
+
 @dataclass(frozen=True)
-class LastValue:
+class LastValue(_WithoutIterations):
     """Carry the last observation forward.
 
     With one input (time) that is the observation at the largest input not beyond the query, or the first one
@@ -79,7 +87,7 @@ class _LastValueRule(Rule):
 
 
 @dataclass(frozen=True)
-class ContextMean:
+class ContextMean(_WithoutIterations):
     """Predict the mean of the context's targets everywhere."""
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> NaivePrior:
@@ -94,7 +102,7 @@ class _ContextMeanRule(Rule):
 
 
 @dataclass(frozen=True)
-class NewestLag:
+class NewestLag(_WithoutIterations):
     """Predict the newest lag among the inputs, where inputs are earlier readings of the target.
 
     Args:
@@ -136,7 +144,7 @@ class _NewestLagRule(Rule):
 
 
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(_WithoutIterations):
     """Linear regression on the context, shrunk towards the regression on all meta-training tasks.
 
     Args:
@@ -144,6 +152,10 @@ class Ridge:
     """
 
     strengths: Sequence[float] = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+
+    def __post_init__(self) -> None:
+        if not self.strengths or not min(self.strengths) > 0:
+            raise ValueError(f"strengths needs at least one candidate, all of them positive, not {self.strengths}.")
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> NaivePrior:
         """Fit the pooled weights and choose the strength of the pull towards them."""

@@ -12,48 +12,26 @@ Departures: no self attention within the encoders; the number of training steps 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from scoreprior import networks as nets
+from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.learners._base import Prior
-from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train
-from scoreprior.learners.bmaml import mixture_nll
+from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train, mixture_nll
+from scoreprior.networks import MLP
 from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 from scoreprior.training import TrainingConfig
 
 _VALIDATION_SAMPLES = 16
-
-
-class MLP(eqx.Module):
-    """A fully connected network with SiLU activations; no hidden layer makes it affine."""
-
-    weights: tuple[Float[Array, "i o"], ...]
-    biases: tuple[Float[Array, " o"], ...]
-
-    @classmethod
-    def init(cls, sizes: tuple[int, ...], key: PRNGKeyArray) -> MLP:
-        """Weights uniform within sqrt(3 / fan in), of variance 1 / fan in; zero biases."""
-        shapes = list(pairwise(sizes))
-        ends = np.cumsum([fan_in * fan_out for fan_in, fan_out in shapes])
-        uniform = jax.random.uniform(key, (int(ends[-1]),), minval=-1.0)
-        parts = [part.reshape(shape) for part, shape in zip(jnp.split(uniform, ends[:-1]), shapes)]
-        weights = tuple(part * np.sqrt(3 / len(part)) for part in parts)
-        return cls(weights, tuple(jnp.zeros(fan_out) for _, fan_out in shapes))
-
-    def __call__(self, x: Float[Array, "*k i"]) -> Float[Array, "*k o"]:
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
-            x = jax.nn.silu(x @ weight + bias)
-        return x @ self.weights[-1] + self.biases[-1]
 
 
 class Latent(eqx.Module):
@@ -236,18 +214,22 @@ class NeuralProcess:
     }
 
     def __post_init__(self) -> None:
-        if min(self.width, self.latent, self.heads, self.samples, self.training_samples) < 1 or self.layers < 0:
-            raise ValueError("width, latent, heads, samples and training_samples are at least 1, layers at least 0.")
+        check_counts(self, "width", "latent", "heads", "samples", "training_samples")
+        if self.layers < 0:
+            raise ValueError(f"layers must be at least 0, not {self.layers}.")
         if self.attention and (not self.deterministic or self.width % self.heads):
             raise ValueError("Attention is a deterministic path, and its heads share the width equally.")
-        if not self.least_std > 0:
-            raise ValueError(f"least_std must be positive, not {self.least_std}.")
+        check_positive(self, "least_std")
         check_episodes(self.context, self.forward, self.tasks_per_step, self.held_out)
 
     @classmethod
     def attentive(cls) -> NeuralProcess:
         """The attentive neural process."""
         return cls(deterministic=True, attention=True)
+
+    def with_budget(self, share: float) -> NeuralProcess:
+        """The same with this share of the meta-training steps."""
+        return replace(self, training=self.training.with_budget(share))
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> NeuralProcessPrior:
         """Learn encoders and decoder."""
@@ -281,4 +263,5 @@ class NeuralProcess:
 @eqx.filter_jit
 def _init(sizes: dict[str, tuple[int, ...] | None], key: PRNGKeyArray) -> dict[str, Any]:
     keys = jax.random.split(key, len(sizes))
-    return {name: None if size is None else MLP.init(size, one) for (name, size), one in zip(sizes.items(), keys)}
+    each = zip(sizes.items(), keys)
+    return {name: None if size is None else nets.uniform(size, "silu", one) for (name, size), one in each}

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import ClassVar
 
 import equinox as eqx
@@ -30,11 +29,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior import networks
+from scoreprior._settings import check_counts, check_hidden, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp.kernels import Kernel, Mean, squared_distances
 from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.learners._base import Prior
 from scoreprior.learners._pacoh import Gaussian, stein_loss, task_batch, task_weights
+from scoreprior.networks import MLP
 from scoreprior.predictive import Mixture
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
@@ -87,15 +89,18 @@ class PACOHGP:
     }
 
     def __post_init__(self) -> None:
-        if min(self.particles, self.features, self.most_points) < 1 or not self.hidden:
-            raise ValueError("PACOH-GP needs at least one particle, one feature, one point and one hidden layer.")
-        if min(self.confidence, self.weight_std, self.bias_std, self.scale_std, self.noise_std) <= 0:
-            raise ValueError("confidence and the standard deviations of the hyper-prior must be positive.")
+        check_counts(self, "particles", "features", "tasks_per_step", "most_points")
+        check_positive(self, "confidence", "weight_std", "bias_std", "scale_std", "noise_std")
+        check_hidden(self.hidden)
 
     @classmethod
     def map(cls) -> PACOHGP:
         """The mode of the hyper-posterior: one GP prior."""
         return cls(particles=1)
+
+    def with_budget(self, share: float) -> PACOHGP:
+        """The same with this share of the meta-training steps."""
+        return replace(self, training=self.training.with_budget(share))
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> PACOHGPPrior:
         """Approximate the hyper-posterior given all tasks."""
@@ -112,22 +117,10 @@ class PACOHGP:
         return PACOHGPPrior(standardizer, particles)
 
 
-class TanhNetwork(eqx.Module):
-    """x -> W_l tanh(... tanh(x W_1 + b_1) ...) + b_l."""
-
-    weights: tuple[Float[Array, "..."], ...]
-    biases: tuple[Float[Array, "..."], ...]
-
-    def __call__(self, x: Float[Array, "k d"]) -> Float[Array, "k p"]:
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
-            x = jnp.tanh(x @ weight + bias)
-        return x @ self.weights[-1] + self.biases[-1]
-
-
 class NetworkMean(Mean):
     """m(x) = network(x) + slope . x."""
 
-    network: TanhNetwork
+    network: MLP
     slope: Float[Array, " d"] | None
 
     def __call__(self, x: Float[Array, "a d"]) -> Float[Array, " a"]:
@@ -138,7 +131,7 @@ class NetworkMean(Mean):
 class FeatureKernel(Kernel):
     """std^2 exp(-|(u(x) - u(z)) / lengthscale|^2 / 2), u(x) the network's outputs, followed by x itself with `skip`."""
 
-    network: TanhNetwork
+    network: MLP
     std: Float[Array, ""]
     lengthscale: Float[Array, " p"]
     skip: bool = eqx.field(static=True)
@@ -158,9 +151,9 @@ class FeatureKernel(Kernel):
 class GPPrior(eqx.Module):
     """phi, one GP prior, in coordinates without bounds; L of them with a leading axis."""
 
-    mean: TanhNetwork
+    mean: MLP
     slope: Float[Array, "... d"] | None
-    features: TanhNetwork
+    features: MLP
     log_noise: Float[Array, "..."]
     log_std: Float[Array, "..."]
     log_lengthscale: Float[Array, "... p"]
@@ -195,11 +188,8 @@ class PACOHGPPrior(Prior):
 def hyper_prior(dim: int, config: PACOHGP) -> Gaussian:
     """N(0, weight_std^2) on weights and slopes, N(0, bias_std^2) on biases, log-normals on the scales."""
 
-    def network(outputs: int, weight: float, bias: float) -> TanhNetwork:
-        shapes = list(pairwise((dim, *config.hidden, outputs)))
-        return TanhNetwork(
-            tuple(jnp.full(shape, weight) for shape in shapes), tuple(jnp.full(width, bias) for _, width in shapes)
-        )
+    def network(outputs: int, weight: float, bias: float) -> MLP:
+        return networks.constant((dim, *config.hidden, outputs), "tanh", weight, bias)
 
     def prior(weight: float, bias: float, noise: float, scale: float) -> GPPrior:
         return GPPrior(

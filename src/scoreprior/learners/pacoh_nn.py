@@ -19,7 +19,7 @@ under the median heuristic L particles of N(0, I_p) settle at squared distances 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import equinox as eqx
@@ -28,6 +28,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._budget import share_of
+from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.inference.likelihood import log_likelihood
@@ -89,10 +91,13 @@ class PACOHNN:
     }
 
     def __post_init__(self) -> None:
-        if min(self.particles, self.samples, self.target_particles, self.target_steps) < 1:
-            raise ValueError("PACOH-NN needs at least one prior, sample, target particle and target step.")
-        if min(self.confidence, self.mean_std, self.weight_std, self.noise_std, self.scale_std) <= 0:
-            raise ValueError("confidence and the standard deviations of the hyper-prior must be positive.")
+        check_counts(self, "particles", "samples", "tasks_per_step", "target_particles", "target_steps")
+        check_positive(self, "confidence", "mean_std", "weight_std", "noise_std", "scale_std", "target_rate")
+
+    def with_budget(self, share: float) -> PACOHNN:
+        """The same with this share of the steps, of meta-training and on a new task."""
+        target_steps = share_of(self.target_steps, share)
+        return replace(self, training=self.training.with_budget(share), target_steps=target_steps)
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> PACOHNNPrior:
         """Approximate the hyper-posterior given all tasks."""

@@ -8,14 +8,15 @@ from typing import ClassVar, get_args
 import jax
 import jax.numpy as jnp
 
-from scoreprior._types import KeyLike, as_key, check_choice
+from scoreprior._settings import check_choice
+from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import Box, FSVGDConfig, Particles
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.measurement import Measurement, measurement_around
+from scoreprior.inference.svgd import static_part
 from scoreprior.interpolators import GPInterpolator, Interpolator, MaternInterpolator
 from scoreprior.learners import _mars_space
 from scoreprior.learners._function_prior import FunctionPrior, notes_of
-from scoreprior.learners.bnn import sizes
 from scoreprior.scores.gaussian import ShrunkGaussian
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.scores.sampled import Estimator, SampledScore
@@ -97,10 +98,10 @@ class SampledMARS:
             levels=NoiseLevels(level),
             measurement=measurement_around(self.measurement, padded, point_key),
             box=Box.around(padded),
-            hyper=replace(self.inference.hyper(), noise_std=jnp.asarray(noise, jnp.float32)),
+            hyper=self.inference.hyper(noise),
             smoothing=jnp.float32(self.smoothing),
             bnn=self.bnn,
-            config=sizes(self.inference),
+            config=static_part(self.inference),
         )
         return FunctionPrior(standardizer, inference, notes_of("SampledMARS", asdict(self), tasks, {}))
 

@@ -8,7 +8,6 @@ spread of the particles inside and outside the gap, averaged over 10 new tasks.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -17,8 +16,8 @@ import numpy as np
 
 from scoreprior.environments.sinusoid import sinusoid
 from scoreprior.inference.fsvgd import FSVGDConfig
-from scoreprior.interpolators import GPInterpolator
-from scoreprior.learners.mars import MARS
+from scoreprior.interpolators import MaternInterpolator
+from scoreprior.learners.mars import PlainMARS
 from scoreprior.plots import BLUE, GREEN, GREY, ORANGE, posterior_band
 from scoreprior.reproduce._output import Report, Settings, table
 from scoreprior.tasks import Standardizer, Task, TaskSet
@@ -55,11 +54,10 @@ def run(settings: Settings) -> Report:
     return Report({"grid": GRID, "spreads": spreads, "curves": curves}, [made], [finding], figure)
 
 
-def _learner(means: bool, settings: Settings) -> MARS:
-    paper = MARS.paper(GPInterpolator(mode="paper", mean_only=means))
+def _learner(means: bool, settings: Settings) -> PlainMARS:
     training = TrainingConfig(steps=settings.scaled(4000, 20), chunk=1000)
     inference = FSVGDConfig(steps=settings.scaled(3000, 20), measurement_points=8)
-    return replace(paper, training=training, inference=inference)
+    return PlainMARS(MaternInterpolator(mean_only=means), training=training, inference=inference)
 
 
 def _tasks() -> tuple[TaskSet, TaskSet]:
@@ -93,7 +91,7 @@ def _draw(tasks: TaskSet, new: TaskSet, bands: dict[str, Any]) -> Any:
 def _interpolation(ax: Any, tasks: TaskSet, index: int) -> None:
     """The posterior of the paper's interpolator on one training task."""
     standardizer = Standardizer.fit(tasks)
-    fitted = GPInterpolator(mode="paper").fit(standardizer.apply(tasks).padded(), 0)
+    fitted = MaternInterpolator().fit(standardizer.apply(tasks).padded(), 0)
     state = jax.tree.map(lambda leaf: leaf[index], fitted.states)
     mean, variance = fitted.process.predict_marginals(
         state, jnp.asarray(standardizer.scale_x(GRID[:, None]), jnp.float32)

@@ -13,9 +13,9 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 class PaddedTasks(NamedTuple):
     """A rectangular batch: x (n, m, d), y (n, m), mask (n, m) true where a point is real; padding is zero."""
 
-    x: Float[Array | np.ndarray, "*n m d"]
-    y: Float[Array | np.ndarray, "*n m"]
-    mask: Bool[Array | np.ndarray, "*n m"]
+    x: Float[Array, "*n m d"]
+    y: Float[Array, "*n m"]
+    mask: Bool[Array, "*n m"]
 
     def at_most(self, points: int, key: PRNGKeyArray) -> PaddedTasks:
         """The same batch with at most so many points of each task, chosen at random and in their order."""

@@ -231,7 +231,7 @@ class TaskSet(Sequence[Task]):
         for i, task in enumerate(self.tasks):
             x[i, : len(task)], y[i, : len(task)], mask[i, : len(task)] = task.x, task.y, True
         if dtype == np.float64:
-            return PaddedTasks(x, y, mask)
+            return PaddedTasks(x, y, mask)  # type: ignore[arg-type]
         return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
 
     def _with(self, tasks: Iterable[Task]) -> TaskSet:

@@ -1,69 +1,53 @@
-"""Small networks and their training: one per task, all tasks in one batch.
+"""Regression by small networks: one per task, all tasks trained in one batch.
 
 The loop is not the package's general one: every task has its own optimiser and its own length of an epoch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior import networks
+from scoreprior._budget import share_of
+from scoreprior._settings import check_counts, check_hidden, check_positive
+from scoreprior.networks import MLP
+from scoreprior.space import Choice, Space
 from scoreprior.tasks import PaddedTasks
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
-    """How one network is trained on one task; "grid" holds the values the paper selects from (Appx. A.4)."""
+class RegressionConfig:
+    """How one network is trained on one task; `space` has the values the paper selects from (Appx. A.4)."""
 
-    learning_rate: float = field(default=5e-3, metadata={"grid": (1e-2, 5e-3, 1e-3, 5e-4, 1e-4)})
-    weight_decay: float = field(default=1e-3, metadata={"grid": (0.0, 1e-2, 5e-3, 1e-3, 5e-4, 1e-4)})
-    batch_size: int = field(default=8, metadata={"grid": (1, 2, 4, 8, 16)})
+    learning_rate: float = 5e-3
+    weight_decay: float = 1e-3
+    batch_size: int = 8
     epochs: int = 100
     hidden: tuple[int, ...] = (32, 32, 32)
 
+    space: ClassVar[Space] = {
+        "learning_rate": Choice((1e-2, 5e-3, 1e-3, 5e-4, 1e-4)),
+        "weight_decay": Choice((0.0, 1e-2, 5e-3, 1e-3, 5e-4, 1e-4)),
+        "batch_size": Choice((1, 2, 4, 8, 16)),
+    }
+
     def __post_init__(self) -> None:
-        if not (self.learning_rate > 0 and self.weight_decay >= 0 and self.batch_size >= 1 and self.epochs >= 1):
-            raise ValueError(
-                "learning_rate must be positive, weight_decay not negative, batch_size and epochs at least 1."
-            )
+        check_counts(self, "batch_size", "epochs")
+        check_positive(self, "learning_rate")
+        check_hidden(self.hidden)
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}.")
 
-
-class MLP(eqx.Module):
-    """A fully connected network R^d -> R with leaky ReLU activations."""
-
-    weights: tuple[Float[Array, "*shape"], ...]
-    biases: tuple[Float[Array, "*shape"], ...]
-
-    @classmethod
-    def init(cls, dim: int, hidden: tuple[int, ...], key: PRNGKeyArray) -> MLP:
-        """Truncated-normal weights of scale 1/sqrt(fan in), zero biases (Haiku's, as the paper)."""
-        sizes = (dim, *hidden, 1)
-        shapes = list(pairwise(sizes))
-        ends = np.cumsum([fan_in * fan_out for fan_in, fan_out in shapes])
-        # One call for all layers: every call of the generator costs a second of compilation.
-        flat = jax.random.truncated_normal(key, -2.0, 2.0, (int(ends[-1]),))
-        layers = [part.reshape(shape) for part, shape in zip(jnp.split(flat, ends[:-1]), shapes)]
-        return cls(
-            tuple(weight / np.sqrt(len(weight)) for weight in layers),
-            tuple(jnp.zeros(fan_out) for _, fan_out in shapes),
-        )
-
-    def __call__(self, x: Float[Array, "k d"], keep: Float[Array, "#k u"] | None = None) -> Float[Array, " k"]:
-        """The outputs at x; `keep` multiplies the hidden units of all layers, u in total."""
-        start = 0
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
-            x = jax.nn.leaky_relu(x @ weight + bias)
-            if keep is not None:
-                x = x * keep[:, start : start + len(bias)]
-                start += len(bias)
-        return (x @ self.weights[-1] + self.biases[-1])[:, 0]
+    def with_budget(self, share: float) -> Self:
+        """The same with this share of the epochs."""
+        return replace(self, epochs=share_of(self.epochs, share))
 
 
 def dropout_factors(uniform: Float[Array, "*k"], rate: Float[Array, ""]) -> Float[Array, "*k"]:
@@ -71,7 +55,7 @@ def dropout_factors(uniform: Float[Array, "*k"], rate: Float[Array, ""]) -> Floa
     return jnp.where(uniform < rate, 0.0, 1 / (1 - rate))
 
 
-def train(tasks: PaddedTasks, config: NetworkConfig, dropout: float | None, keys: PRNGKeyArray) -> MLP:
+def train(tasks: PaddedTasks, config: RegressionConfig, dropout: float | None, keys: PRNGKeyArray) -> MLP:
     """Networks that minimise the squared error of their own task; keys and result with axis n."""
     # The rates are arrays, so that searching over them does not compile again.
     rates = (config.learning_rate, config.weight_decay, dropout)
@@ -103,7 +87,7 @@ def _train(
 
     def one_task(task: PaddedTasks, key: PRNGKeyArray) -> MLP:
         init_key, train_key = jax.random.split(key)
-        network = MLP.init(task.x.shape[-1], hidden, init_key)
+        network = networks.truncated_normal((task.x.shape[-1], *hidden, 1), "leaky_relu", init_key)
         steps = -(-len(task.mask) // batch_size)
 
         def epoch(carry: tuple, number: Array) -> tuple[tuple, None]:
@@ -129,5 +113,5 @@ def _batches(task: PaddedTasks, priority: Float[Array, " p"], steps: int) -> Pad
 
 def _loss(network: MLP, batch: PaddedTasks, keep: Float[Array, "b u"] | None) -> Float[Array, ""]:
     """Mean squared error over the real points of a batch."""
-    errors = jnp.where(batch.mask, network(batch.x, keep) - batch.y, 0.0)
+    errors = jnp.where(batch.mask, network(batch.x, keep)[:, 0] - batch.y, 0.0)
     return jnp.sum(errors**2) / jnp.maximum(batch.mask.sum(), 1)
