@@ -1,4 +1,4 @@
-"""Evaluation of a method on an environment: one tidy row per task, then one line per method."""
+"""Evaluation of a method on unseen tasks: one tidy row per task, then one line per method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scoreprior._types import KeyLike, as_key
 from scoreprior.environments import Environment
 from scoreprior.learners._base import MetaLearner, Prior
 from scoreprior.predictive import Predictive
-from scoreprior.tasks import ContextTarget
+from scoreprior.tasks import ContextTarget, TaskSet
 
 Part = Literal["test", "valid"]
 
@@ -42,6 +42,34 @@ def evaluate(
     return tabulate(predict_unseen(method, environment, key, tasks=tasks, progress=progress), environment, tasks)
 
 
+def evaluate_pairs(
+    method: MetaLearner | Prior,
+    pairs: ContextTarget,
+    key: KeyLike,
+    *,
+    meta_train: TaskSet | None = None,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """The rows of `evaluate` for tasks of one's own: its columns but for environment, split and part.
+
+    Args:
+        method: a fitted prior, or a meta-learner to be fitted to `meta_train` first.
+        pairs: the unseen tasks; their contexts are conditioned on, their targets predicted.
+        key: randomness of the fit and of conditioning.
+        meta_train: training tasks; a meta-learner needs them, a fitted prior does not.
+        progress: whether the fit shows its progress.
+
+    Returns:
+        One row per task: position, task, sizes, the METRICS, seconds and PITs; `summarise` takes it.
+
+    Example:
+        ```python
+        frame = sp.evaluate_pairs(prior, new_tasks.context_target(0.5), key=0)
+        ```
+    """
+    return _rows(predict_pairs(method, pairs, key, meta_train=meta_train, progress=progress))
+
+
 def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pd.DataFrame:
     """The rows that the Bayes-optimal predictive gets, for environments that know their true process."""
     return tabulate(predict_by_oracle(environment, tasks=tasks), environment, tasks)
@@ -58,18 +86,32 @@ class Predicted(NamedTuple):
 def predict_unseen(
     method: MetaLearner | Prior, environment: Environment, key: KeyLike, *, tasks: Part, progress: bool = False
 ) -> Predicted:
-    """Fit a meta-learner, and predict the targets of unseen tasks from their contexts."""
+    """Fit a meta-learner, and predict the targets of an environment's unseen tasks from their contexts."""
     pairs = _pairs(environment, tasks)
+    meta_train = environment.selection_train if tasks == "valid" else environment.meta_train
+    return predict_pairs(method, pairs, key, meta_train=meta_train, progress=progress)
+
+
+def predict_pairs(
+    method: MetaLearner | Prior,
+    pairs: ContextTarget,
+    key: KeyLike,
+    *,
+    meta_train: TaskSet | None = None,
+    progress: bool = False,
+) -> Predicted:
+    """Fit a meta-learner to `meta_train`, and predict the targets of `pairs` from their contexts."""
     fit_key, condition_key = jax.random.split(as_key(key))
     started = perf_counter()
     if isinstance(method, Prior):
         prior, fit_seconds = method, np.nan
-    elif isinstance(method, MetaLearner):
-        training = environment.selection_train if tasks == "valid" else environment.meta_train
-        prior = jax.block_until_ready(method.fit(training, fit_key, progress=progress))
-        fit_seconds = perf_counter() - started
-    else:
+    elif not isinstance(method, MetaLearner):
         raise TypeError(f"A MetaLearner or a fitted Prior is needed, not a {type(method).__name__}.")
+    elif meta_train is None:
+        raise ValueError(f"{type(method).__name__} is not fitted: fit it first, or give tasks to fit it to.")
+    else:
+        prior = jax.block_until_ready(method.fit(meta_train, fit_key, progress=progress))
+        fit_seconds = perf_counter() - started
     started = perf_counter()
     posteriors = prior.condition_many(pairs.context, condition_key)
     predictives = posteriors.predict([task.x for task in pairs.target])
@@ -88,13 +130,21 @@ def predict_by_oracle(environment: Environment, *, tasks: Part) -> Predicted:
 
 def tabulate(predicted: Predicted, environment: Environment, part: Part) -> pd.DataFrame:
     """The rows of `evaluate`."""
+    frame = _rows(predicted)
+    where = {"environment": environment.name, "split": environment.split, "part": part}
+    for at, (name, value) in enumerate(where.items()):
+        frame.insert(at, name, value)
+    return frame
+
+
+def _rows(predicted: Predicted) -> pd.DataFrame:
+    """The rows of `evaluate_pairs`."""
     pairs, rows = predicted.pairs, []
     for position, (context, target, predictive) in enumerate(zip(pairs.context, pairs.target, predicted.predictives)):
-        where = {"environment": environment.name, "split": environment.split, "part": part, "position": position}
-        sizes = {"task": target.name, "n_context": len(context), "n_target": len(target)}
+        which = {"position": position, "task": target.name, "n_context": len(context), "n_target": len(target)}
         # The PITs stay with their row: pooled calibration needs them, and they survive concatenation.
         pits = np.full(len(target), np.nan) if predictive.is_point else metrics.pit(predictive, target.y)
-        rows.append(where | sizes | measure(predictive, target.y) | predicted.seconds | {"pit": pits})
+        rows.append(which | measure(predictive, target.y) | predicted.seconds | {"pit": pits})
     return pd.DataFrame(rows)
 
 
@@ -132,7 +182,8 @@ def summarise(frame: pd.DataFrame, by: str | Sequence[str] = ()) -> pd.DataFrame
 
 
 def _summary(rows: pd.DataFrame, where: str) -> dict[str, float]:
-    mixed = [name for name in ("environment", "split", "part") if rows[name].nunique(dropna=False) > 1]
+    labels = [name for name in ("environment", "split", "part") if name in rows]  # tasks of one's own have none
+    mixed = [name for name in labels if rows[name].nunique(dropna=False) > 1]
     if mixed or rows["position"].duplicated().any():
         raise ValueError(
             f"Rows of different {mixed[0] if mixed else 'method or seed'}s are mixed{where}: their spread is "
