@@ -11,7 +11,7 @@ import pytest
 
 from scoreprior import metrics
 from scoreprior.environments import Card, Environment
-from scoreprior.evaluation import METRICS, evaluate, evaluate_oracle, measure, summarise
+from scoreprior.evaluation import METRICS, evaluate, evaluate_oracle, evaluate_pairs, measure, summarise
 from scoreprior.learners._base import Prior
 from scoreprior.predictive import Mixture, Predictive
 from scoreprior.tasks import Standardizer, Task, TaskSet
@@ -131,6 +131,18 @@ def test_a_fitted_prior_is_used_as_it_is(toy):
     frame = evaluate(prior, toy, 0)
     assert frame["rmse"].to_numpy() == pytest.approx(evaluate(LevelLearner(), toy, 1)["rmse"].to_numpy(), rel=1e-6)
     assert frame["fit_seconds"].isna().all()
+
+
+def test_tasks_of_ones_own_need_no_environment(toy):
+    labelled = evaluate(LevelLearner(jitter=0.3), toy, 3)
+    frame = evaluate_pairs(LevelLearner(jitter=0.3), toy.meta_test, 3, meta_train=toy.meta_train)
+    where = ["environment", "split", "part"]
+    assert list(labelled.columns) == [*where, *frame.columns]
+    seconds = ["fit_seconds", "condition_seconds"]
+    pd.testing.assert_frame_equal(labelled.drop(columns=where + seconds), frame.drop(columns=seconds))
+    pd.testing.assert_frame_equal(summarise(labelled).drop(columns=seconds), summarise(frame).drop(columns=seconds))
+    with pytest.raises(ValueError, match="LevelLearner is not fitted"):
+        evaluate_pairs(LevelLearner(), toy.meta_test, 3)
 
 
 def test_a_point_predictor_has_nan_where_a_distribution_is_needed(toy):

@@ -1,7 +1,8 @@
 """Learn a prior over functions from a few small regression datasets; predict a new one with honest error bars."""
 
+from scoreprior.diagnostics import Check, Comparison, check, compare_with_rules, hold_out, judge_coverage
 from scoreprior.environments import DataError, Environment, environment, environments
-from scoreprior.evaluation import evaluate, evaluate_oracle, summarise
+from scoreprior.evaluation import evaluate, evaluate_oracle, evaluate_pairs, summarise
 from scoreprior.interpolators import (
     DeterministicInterpolator,
     DropoutInterpolator,
@@ -25,6 +26,8 @@ __version__ = "0.1.0"
 __all__ = [
     "MARS",
     "AnchoredMARS",
+    "Check",
+    "Comparison",
     "ContextTarget",
     "DataError",
     "DeterministicInterpolator",
@@ -46,10 +49,15 @@ __all__ = [
     "Task",
     "TaskError",
     "TaskSet",
+    "check",
+    "compare_with_rules",
     "environment",
     "environments",
     "evaluate",
     "evaluate_oracle",
+    "evaluate_pairs",
+    "hold_out",
+    "judge_coverage",
     "learner",
     "load_prior",
     "methods",

@@ -131,7 +131,7 @@ def predict_by_oracle(environment: Environment, *, tasks: Part) -> Predicted:
 def tabulate(predicted: Predicted, environment: Environment, part: Part) -> pd.DataFrame:
     """The rows of `evaluate`."""
     frame = _rows(predicted)
-    where = {"environment": environment.name, "split": environment.split, "part": part}
+    where: dict[str, str | int] = {"environment": environment.name, "split": environment.split, "part": part}
     for at, (name, value) in enumerate(where.items()):
         frame.insert(at, name, value)
     return frame

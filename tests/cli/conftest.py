@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from own_table import COLUMNS, rows, run
 
-from scoreprior.cli import _held_out
+from scoreprior import diagnostics
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +27,8 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def no_gp(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the pooled process, which takes seconds to compile."""
-    rules = {name: words for name, words in _held_out.RULES.items() if name != "pooled-gp"}
-    monkeypatch.setattr(_held_out, "RULES", rules)
+    rules = tuple(name for name in diagnostics.RULES if name != "pooled-gp")
+    monkeypatch.setattr(diagnostics, "RULES", rules)
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ import pytest
 from own_table import COLUMNS, rows, run
 
 import scoreprior as sp
-from scoreprior.cli import _held_out
+from scoreprior import diagnostics
+from scoreprior.cli import _comparison
 from scoreprior.cli.fit import QUICK_SHARE, choose
+from scoreprior.evaluation import METRICS
 from scoreprior.serialization import describe
 
 
@@ -77,41 +79,41 @@ def test_held_out_metrics_are_those_of_a_fit_to_the_other_tasks(table, no_gp):
     assert record["held_out"]["methods"]["last-value"]["rmse"] == pytest.approx(np.mean(errors), rel=1e-5)
 
 
-def frame_of(**errors: list[float]) -> pd.DataFrame:
-    parts = [
-        pd.DataFrame({"method": name, "position": range(len(values)), "rmse": values, "nll": values})
-        for name, values in errors.items()
-    ]
-    return pd.concat(parts, ignore_index=True)
+def words_of(nll_lower_by: float = 0.0, **errors: list[float]) -> list[str]:
+    """The warnings on tasks with these errors; the first method's NLL is its error less so much."""
+    frames = []
+    for name, values in errors.items():
+        rows = pd.DataFrame(dict.fromkeys(METRICS, values))
+        rows["nll"] -= nll_lower_by if not frames else 0.0
+        rows = rows.assign(coverage90=0.9, n_target=1, pit=[np.array([0.5])] * len(values))
+        frames.append(rows.assign(method=name, position=range(len(values)), fit_seconds=0.0, condition_seconds=0.0))
+    return _comparison.rule_words(diagnostics.Comparison(next(iter(errors)), pd.concat(frames, ignore_index=True)))
 
 
 def test_the_warning_is_a_paired_comparison():
     method, rule = [1.0, 2.0, 3.0, 4.0], "last-value"
     # Worse by 0.5 on every task: no doubt, though tasks differ far more than that.
-    worse = frame_of(**{"mars-gp": method, rule: [1.5, 2.5, 3.5, 4.5]})
-    assert _held_out.verdicts(worse, "mars-gp") == []
+    assert words_of(**{"mars-gp": method, rule: [1.5, 2.5, 3.5, 4.5]}) == []
     # Gaps -0.1, -0.3, 0.3, 0.1: mean 0 and se 0.129.
-    equal = frame_of(**{"mars-gp": method, rule: [1.1, 2.3, 2.7, 3.9]})
-    assert "is about as good as mars-gp" in _held_out.verdicts(equal, "mars-gp")[0]
-    better = frame_of(**{"mars-gp": method, rule: [0.5, 1.5, 2.5, 3.5]})
-    (text,) = _held_out.verdicts(better, "mars-gp")
+    assert "is about as good as mars-gp" in words_of(**{"mars-gp": method, rule: [1.1, 2.3, 2.7, 3.9]})[0]
+    (text,) = words_of(**{"mars-gp": method, rule: [0.5, 1.5, 2.5, 3.5]})
     assert "Carrying the last value forward (last-value) beats mars-gp" in text
     assert "error 2 against 2.5" in text
     assert "--method last-value" in text
-    found = _held_out.duel(equal, "mars-gp", rule, "rmse")
-    assert found.difference == pytest.approx(0.0)
-    assert found.error == pytest.approx(np.std([-0.1, -0.3, 0.3, 0.1], ddof=1) / 2)
 
 
 def test_names_keep_their_capitals():
-    frame = frame_of(**{"mars-gp": [2.0, 2.0, 3.0], "pooled-gp": [1.0, 2.0, 2.9]})
-    assert _held_out.verdicts(frame, "mars-gp")[0].startswith("One Gaussian process for all tasks (pooled-gp)")
+    texts = words_of(**{"mars-gp": [2.0, 2.0, 3.0], "pooled-gp": [1.0, 2.0, 2.9]})
+    assert texts[0].startswith("One Gaussian process for all tasks (pooled-gp)")
 
 
 def test_better_error_bars_are_said_even_where_the_rule_wins():
-    frame = frame_of(**{"mars-gp": [1.0, 2.0, 3.0], "ridge": [1.0, 2.0, 2.9]})
-    frame.loc[frame["method"] == "mars-gp", "nll"] -= 1.0
-    assert "error bars of mars-gp are better" in _held_out.verdicts(frame, "mars-gp")[0]
+    texts = words_of(1.0, **{"mars-gp": [1.0, 2.0, 3.0], "ridge": [1.0, 2.0, 2.9]})
+    assert "error bars of mars-gp are better, though (NLL lower by 0.97)" in texts[0]
+
+
+def test_every_rule_has_words():
+    assert tuple(_comparison.RULES) == diagnostics.RULES
 
 
 def test_a_rule_that_wins_is_told_on_stderr_and_in_json(table, no_gp):
@@ -152,8 +154,7 @@ def test_error_bars_too_narrow_for_the_held_out_tasks_are_said(table, no_gp, spr
     ],
 )
 def test_low_coverage_is_told_even_where_it_may_be_chance(coverage, error, words):
-    held_out = {"tasks": 7, "points": 100, "methods": {"ridge": {"coverage90": coverage, "coverage90_se": error}}}
-    texts = _held_out.narrow_words(held_out, "ridge")
+    texts = _comparison.narrow_words("ridge", diagnostics.Coverage(coverage, error, tasks=7, points=100))
     assert len(texts) == (words is not None)
     assert all(words in text and "60% of the points" in text for text in texts)
 

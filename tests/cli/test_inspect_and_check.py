@@ -9,7 +9,7 @@ import pytest
 from own_table import COLUMNS, rows, run
 
 import scoreprior as sp
-from scoreprior.cli.check import _verdict
+from scoreprior.cli.check import _verdict_words
 from scoreprior.cli.inspect import noise_std
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import GaussianProcess
@@ -136,8 +136,8 @@ def test_check_says_when_error_bars_are_too_narrow(prior, table):
     ],
 )
 def test_the_verdict_says_no_more_than_the_points_allow(tasks, coverage, error, words):
-    record = {"tasks": tasks, "points": 1000, "coverage90": coverage, "coverage90_se": error}
-    assert words in _verdict(record)
+    found = sp.judge_coverage(coverage, error, tasks, points=1000)
+    assert words in _verdict_words(found, coverage)
 
 
 def test_check_refuses_what_cannot_be_checked(prior, table):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 from rich.table import Table as Grid
 
-from scoreprior.cli import _held_out
+from scoreprior import diagnostics
+from scoreprior.cli._comparison import LOW_COVERAGE
 from scoreprior.cli._console import (
     FIGURES,
     CallError,
@@ -31,14 +30,8 @@ from scoreprior.cli._console import (
 )
 from scoreprior.cli._notes import Notes, choose_columns, open_prior
 from scoreprior.cli._tables import input_names, need_tasks, read_tasks, tell
-from scoreprior.environments import Environment
-from scoreprior.environments._base import Card
-from scoreprior.evaluation import evaluate, summarise
-from scoreprior.learners import Prior, learner
-from scoreprior.tasks import ContextTarget, Task, TaskSet
-
-RULES = ("last-value", "context-mean")
-"""Rules whose error depends on nothing but the task itself, so that any table can be their measure."""
+from scoreprior.diagnostics import Check, Verdict
+from scoreprior.tasks import TaskSet
 
 
 def check_command(
@@ -81,47 +74,31 @@ def run_check(
     reading, read = read_tasks(table, columns, one_task=task is None)
     tell(talk, reading, read, columns)
     tasks = need_tasks(reading, table)
-    usable = [at for at, size in enumerate(tasks.sizes) if size >= 2]
-    if not usable:
+    single = int((tasks.sizes < 2).sum())
+    if single == len(tasks):
         raise CallError(f"No task of {str(table)!r} has two points: one to know and one to predict.")
-    if len(usable) < len(tasks):
-        talk.warn(f"{count(len(tasks) - len(usable), 'task')} with a single point cannot be checked and are left out.")
-    pairs = tasks.take(usable).context_target(0.5)
-    environment = Environment("your table", tasks, pairs, pairs, Card("your table", "", "", "", ""), 0)
-    frame = evaluate(prior, environment, seed)
-    summary = summarise(frame).iloc[0]
-    blind = _coverage_without_points(prior, environment, seed)
-    rules = {name: _rule_error(name, environment) for name in RULES} if len(tasks) > 1 else {}
+    if single:
+        talk.warn(f"{count(single, 'task')} with a single point cannot be checked and are left out.")
+    found = diagnostics.check(prior, tasks, seed)
     if _seen(tasks, notes):
         talk.warn("This looks like the table that the prior was learned from: on it, every prior looks good.")
-    outside = _outside(pairs, notes)
+    outside = _outside(tasks, notes)
     if outside:
         talk.warn(f"{count(outside, 'point')} outside the range of training: do not expect good answers there.")
     if plot is not None:
         from scoreprior.cli import _figures  # matplotlib takes its time
 
-        write_figure(plot, _figures.calibration(frame))
-    if blind < _held_out.LOW_COVERAGE:  # whole tasks miss at once, so 90% is noisy
+        write_figure(plot, _figures.calibration(found.rows))
+    blind = found.coverage_without_points
+    if blind < LOW_COVERAGE:  # whole tasks miss at once, so 90% is noisy
         talk.warn(
             f"Before the first point of a task the error bars are too narrow: {blind:.0%} of all points lie in the 90% "
             "interval of the prior alone. Do not rely on predictions with known_points 0."
         )
-    record = _record(summary, frame, rules, outside) | {"coverage90_without_points": blind, "plot": plot}
-    talk.result(record, _grid(record, columns.target), _verdict(record))
+    record = _record(found, outside) | {"plot": plot}
+    talk.result(record, _grid(record, columns.target), _verdict_words(found.verdict, found.coverage.share))
     if plot is not None:
         talk.say(f"Figure: {plot}")
-
-
-def _coverage_without_points(prior: Prior, environment: Environment, seed: int) -> float:
-    """Share of all points in the 90% interval of the prior alone; NaN for a method without error bars."""
-    tasks = environment.meta_train
-    nothing = TaskSet([Task(np.zeros((0, tasks.dim)), np.zeros(0))] * len(tasks), allow_empty=True)
-    pairs = ContextTarget(nothing, tasks)
-    return float(summarise(evaluate(prior, replace(environment, meta_test=pairs), seed)).iloc[0]["pooled_coverage90"])
-
-
-def _rule_error(name: str, environment: Environment) -> float:
-    return float(evaluate(learner(name), environment, 0)["rmse"].mean())
 
 
 def _seen(tasks: TaskSet, notes: Notes) -> bool:
@@ -131,24 +108,24 @@ def _seen(tasks: TaskSet, notes: Notes) -> bool:
     return same_size and training.get("target") == [float(tasks.y.min()), float(tasks.y.max())]
 
 
-def _outside(pairs: ContextTarget, notes: Notes) -> int:
-    flags = notes.extrapolates(pairs.target.x)
+def _outside(tasks: TaskSet, notes: Notes) -> int:
+    """Number of predicted points outside the range of training."""
+    flags = notes.extrapolates(diagnostics.halves(tasks).target.x)
     return 0 if flags is None else int(flags.sum())
 
 
-def _record(summary: pd.Series, frame: pd.DataFrame, rules: dict[str, float], outside: int) -> dict[str, Any]:
-    names = ("rmse", "rmse_se", "nll", "nll_se", "crps", "pooled_calibration_error", "pooled_calibration_floor")
-    pits = np.concatenate(frame["pit"].to_list())
+def _record(found: Check, outside: int) -> dict[str, Any]:
+    numbers = found.summary
     return {
-        "tasks": int(summary["n_tasks"]),
-        "points": int(summary["n_points"]),
-        **{name: float(summary[name]) for name in names},
-        "coverage50": float(np.mean(np.abs(pits - 0.5) <= 0.25)) if np.isfinite(pits).all() else np.nan,
-        "coverage90": float(summary["pooled_coverage90"]),
-        "coverage90_se": _held_out.coverage_error(frame),
-        "width90": float(summary["width90"]),
-        "rules": rules,
+        "tasks": found.coverage.tasks,
+        "points": found.coverage.points,
+        **numbers[["rmse", "rmse_se", "nll", "nll_se", "crps"]],
+        "pooled_calibration_error": numbers["calibration_error"],
+        "pooled_calibration_floor": numbers["calibration_floor"],
+        **numbers[["coverage50", "coverage90", "coverage90_se", "width90"]],
+        "rules": found.rules,
         "extrapolating": outside,
+        "coverage90_without_points": numbers["coverage90_without_points"],
     }
 
 
@@ -172,11 +149,10 @@ def _grid(record: dict[str, Any], target: str) -> Grid:
     return table
 
 
-def _verdict(record: dict[str, Any]) -> str:
+def _verdict_words(verdict: Verdict, coverage: float) -> str:
     """What the coverage means, in a sentence."""
-    coverage, error = record["coverage90"], record["coverage90_se"]
-    words: dict[_held_out.Bars, str] = {
-        "none": "This method predicts points without error bars.",
+    words: dict[Verdict, str] = {
+        "no error bars": "This method predicts points without error bars.",
         "too few tasks": "These are too few tasks to judge the error bars.",
         "too narrow": "The error bars are too narrow: fewer points than promised lie in the 90% interval.",
         "too wide": "The error bars are too wide: more points than promised lie in the 90% interval.",
@@ -184,4 +160,4 @@ def _verdict(record: dict[str, Any]) -> str:
         f"{coverage:.0%} instead of 90% may be chance.",
         "right": "The 90% interval holds what it promises, as far as so many tasks can tell.",
     }
-    return words[_held_out.judge_bars(coverage, error, record["tasks"], record["points"])]
+    return words[verdict]

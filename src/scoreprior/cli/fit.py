@@ -8,13 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from scoreprior.cli import _held_out
+from scoreprior import diagnostics
+from scoreprior.cli import _comparison
 from scoreprior.cli._console import CallError, Debug, Json, Quiet, Seed, Talk, check_input, check_output, count, talking
 from scoreprior.cli._notes import metadata
 from scoreprior.cli._tables import Columns, Reading, input_names, named, need_tasks, read_tasks, tell
 from scoreprior.learners import MetaLearner, Prior, learner, methods
 from scoreprior.serialization import PriorFileError, describe
 from scoreprior.tasks import TaskSet
+from scoreprior.tasks.checks import TaskError
 from scoreprior.tasks.grouping import Order
 
 
@@ -71,10 +73,10 @@ def run_fit(
     held_out, shown = None, []
     started = perf_counter()
     if hold_out:
-        unfit = _held_out.LAGS if columns.order == "input" else ()  # rows in order of a lag would be in no order
-        rivals = {rule: choose(rule, quick) for rule in _held_out.RULES if rule != method and rule not in unfit}
-        held_out = _look(talk, tasks, {method: chosen, **rivals}, method, seed)
-        shown = [] if held_out is None else [_held_out.grid(held_out, columns.target)]
+        unfit = diagnostics.LAG_RULES if columns.order == "input" else ()  # rows in order of a lag would be in no order
+        rivals = {rule: choose(rule, quick) for rule in diagnostics.RULES if rule != method and rule not in unfit}
+        held_out = _compare(talk, tasks, {method: chosen, **rivals}, seed)
+        shown = [] if held_out is None else [_comparison.grid(held_out, columns.target)]
     talk.say(f"Training {method} on all {len(tasks)} tasks ...")
     prior = chosen.fit(tasks, seed, progress=talk.progress)
     seconds = perf_counter() - started
@@ -96,20 +98,19 @@ def choose(method: str, quick: bool) -> MetaLearner:
     return chosen.with_budget(QUICK_SHARE) if quick else chosen
 
 
-def _look(
-    talk: Talk, tasks: TaskSet, compared: dict[str, MetaLearner], method: str, seed: int
-) -> dict[str, Any] | None:
-    environment = _held_out.cut(tasks, seed)
-    if environment is None:
-        talk.warn(_held_out.enough_words(tasks))
+def _compare(talk: Talk, tasks: TaskSet, methods: dict[str, MetaLearner], seed: int) -> dict[str, Any] | None:
+    """The record of the first method beside the others on held-out tasks; None if there are too few tasks."""
+    try:
+        split = diagnostics.hold_out(tasks, seed)
+    except TaskError:
+        talk.warn(_comparison.too_few_words(tasks))
         return None
-    held, rest = len(environment.meta_test), len(environment.meta_train)
+    held, rest, method = len(split.meta_test), len(split.meta_train), next(iter(methods))
     talk.say(f"Holding out {held} tasks, training {method} and simple rules on the other {rest} to compare them ...")
-    frame = _held_out.compare(compared, environment, seed, talk)
-    held_out = _held_out.record(frame)
-    for text in _held_out.verdicts(frame, method) + _held_out.narrow_words(held_out, method):
+    found = diagnostics.compare(methods, split, seed, optional=diagnostics.LAG_RULES, progress=talk.progress)
+    for text in _comparison.rule_words(found) + _comparison.narrow_words(method, found.coverage):
         talk.warn(text)
-    return held_out
+    return _comparison.record(found)
 
 
 def _odd_sizes(talk: Talk, tasks: TaskSet, columns: Columns) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.table import Table as Grid
 
-from scoreprior.cli import _held_out
+from scoreprior.cli import _comparison
 from scoreprior.cli._console import (
     FIGURES,
     CallError,
@@ -67,7 +67,7 @@ def run_inspect(talk: Talk, prior_file: Path, *, plot: Path | None, data: Path |
     record = {"file": prior_file, **facts, "held_out": held_out, "metrics": notes.header.get("metrics"), "plot": plot}
     target = "y" if notes.columns is None else notes.columns.target
     shown: list[Any] = [_grid(prior_file, facts)]
-    shown += [_held_out.grid(held_out, target)] if held_out else ["No held-out metrics are in the file."]
+    shown += [_comparison.grid(held_out, target)] if held_out else ["No held-out metrics are in the file."]
     talk.result(record, *shown)
     if plot is not None:
         talk.say(f"Figure: {plot}")

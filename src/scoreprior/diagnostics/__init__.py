@@ -1,0 +1,34 @@
+"""How far to trust a method on tasks of one's own: comparison with simple rules on held-out tasks, and error bars."""
+
+from scoreprior.diagnostics.checks import Check, check
+from scoreprior.diagnostics.comparison import (
+    LAG_RULES,
+    RULES,
+    Comparison,
+    PairedDifference,
+    compare,
+    compare_with_rules,
+    paired_difference,
+)
+from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points, judge_coverage
+from scoreprior.diagnostics.splits import FEWEST_TASKS, HoldOut, halves, hold_out
+
+__all__ = [
+    "FEWEST_TASKS",
+    "LAG_RULES",
+    "RULES",
+    "Check",
+    "Comparison",
+    "Coverage",
+    "HoldOut",
+    "PairedDifference",
+    "Verdict",
+    "check",
+    "compare",
+    "compare_with_rules",
+    "coverage_without_points",
+    "halves",
+    "hold_out",
+    "judge_coverage",
+    "paired_difference",
+]
