@@ -27,6 +27,7 @@ from scoreprior.inference.langevin import langevin
 from scoreprior.inference.measurement import Box, MeasurementDistribution
 from scoreprior.inference.particles import smooth
 from scoreprior.predictive import Mixture
+from scoreprior.scores.exact import GaussianProcessScore
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.tasks import PaddedTasks
 
@@ -152,11 +153,22 @@ class AnchoredParticles(Inference):
 
 
 class CentredParticles(Inference):
-    """Half fSVGD particles, centred on the closed form's mean and no wider than it, and half the closed form."""
+    """The anchor's own score: half fSVGD particles, centred on the closed form and no wider, and half the closed form."""
 
-    moved: AnchoredParticles
+    warm_start: WarmStart
+    levels: NoiseLevels
+    hyper: FSVGDHyper
+    smoothing: Float[Array, ""]
+    config: FSVGDConfig = eqx.field(static=True)
 
     chunk: ClassVar[int | None] = 10
+
+    @property
+    def moved(self) -> AnchoredParticles:
+        """The particles before they are centred."""
+        anchor = self.warm_start.anchor
+        score = GaussianProcessScore(anchor.mean, anchor.kernel)
+        return AnchoredParticles(self.warm_start, score, self.levels, self.hyper, self.smoothing, self.config)
 
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> AnchoredState:
         """Particles of the posterior, and its closed form."""
@@ -164,19 +176,19 @@ class CentredParticles(Inference):
 
     def predict(self, state: AnchoredState, x: Float[Array, "q d"]) -> Mixture:
         """The average of both."""
-        warm_start = self.moved.warm_start
-        mean, variance = warm_start.anchor.predict_marginals(state.conditioned, x)
-        locs = recentred(warm_start.functions(state, x), mean, variance)
+        anchor = self.warm_start.anchor
+        mean, variance = anchor.predict_marginals(state.conditioned, x)
+        locs = recentred(self.warm_start.functions(state, x), mean, variance)
         particles = self.moved.scaled(state.conditioned, x, locs, mean, variance)
-        return particles.average_with(gaussian_mixture(warm_start.anchor, state.conditioned, x))
+        return particles.average_with(gaussian_mixture(anchor, state.conditioned, x))
 
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """An exact draw from the anchor."""
-        return self.moved.warm_start.anchor.sample_prior(x, key)
+        return self.warm_start.anchor.sample_prior(x, key)
 
     def describe(self) -> str:
         """What it is."""
-        return f"a Gaussian process in closed form and {self.moved.config.particles} particles"
+        return f"a Gaussian process in closed form and {self.config.particles} particles"
 
 
 class ClosedFormDraws(Inference):

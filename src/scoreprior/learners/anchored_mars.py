@@ -265,15 +265,10 @@ class AnchoredMARS:
         )
         if score is None and anchor.scale is not None:  # the calibration was learned for the closed form
             return ClosedFormDraws(warm_start)
-        moved = AnchoredParticles(
-            warm_start,
-            anchor.score if score is None else score,
-            self._levels(anchor),
-            config.hyper(anchor.noise_std),
-            jnp.float32(self.smoothing),
-            static_part(config),
-        )
-        return CentredParticles(moved) if score is None else moved
+        levels, hyper, smoothing = self._levels(anchor), config.hyper(anchor.noise_std), jnp.float32(self.smoothing)
+        if score is None:
+            return CentredParticles(warm_start, levels, hyper, smoothing, static_part(config))
+        return AnchoredParticles(warm_start, score, levels, hyper, smoothing, static_part(config))
 
     def _levels(self, anchor: GaussianProcess) -> NoiseLevels:
         fine = jnp.minimum(jnp.asarray(anchor.noise_std), 0.1) if self.level is None else jnp.float32(self.level)
