@@ -153,7 +153,7 @@ class AnchoredParticles(Inference):
 
 
 class CentredParticles(Inference):
-    """The anchor's own score: half fSVGD particles, centred on the closed form and no wider, and half the closed form."""
+    """Along the anchor's own score: half centred fSVGD particles, no wider than the closed form, and half that form."""
 
     warm_start: WarmStart
     levels: NoiseLevels
