@@ -31,7 +31,7 @@ bench: .venv/.installed
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(RUN) pip install -q -e .
+	$(RUN) pip install -q -e ".[all]"
 	touch $@
 
 .venv/.installed-test: pyproject.toml constraints.txt

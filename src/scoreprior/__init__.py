@@ -21,7 +21,7 @@ from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskError, TaskS
 MARS = AnchoredMARS
 """The method to start with."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "MARS",

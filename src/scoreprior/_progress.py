@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Protocol
 
 
@@ -16,8 +17,8 @@ class Advance(Protocol):
 
 @contextmanager
 def track(total: int, description: str, enabled: bool = True) -> Iterator[Advance]:
-    """A bar over `total` steps with the time left; silent when not enabled or when stderr is no terminal."""
-    if not enabled or sys.stderr is None or not sys.stderr.isatty():
+    """A bar over `total` steps with the time left; silent when not enabled, off a terminal, and without rich."""
+    if not enabled or sys.stderr is None or not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda steps, note="": None
         return
     # Imported here because most runs draw no bar, and importing the package should stay quick.

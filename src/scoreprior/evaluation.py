@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import numpy as np
-import pandas as pd
 
 from scoreprior import metrics
 from scoreprior._types import KeyLike, as_key
@@ -16,6 +15,9 @@ from scoreprior.environments import Environment
 from scoreprior.learners._base import MetaLearner, Prior
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import ContextTarget, TaskSet
+
+if TYPE_CHECKING:
+    import pandas
 
 Part = Literal["test", "valid"]
 
@@ -30,7 +32,7 @@ def evaluate(
     *,
     tasks: Part = "test",
     progress: bool = False,
-) -> pd.DataFrame:
+) -> pandas.DataFrame:
     """One row per task: environment, split, part, position, task, sizes, the METRICS, seconds and PITs.
 
     A meta-learner is fitted first: on `meta_train`, or with `tasks="valid"` on `selection_train`. A fitted
@@ -49,7 +51,7 @@ def evaluate_pairs(
     *,
     meta_train: TaskSet | None = None,
     progress: bool = False,
-) -> pd.DataFrame:
+) -> pandas.DataFrame:
     """The rows of `evaluate` for tasks of one's own: its columns but for environment, split and part.
 
     Args:
@@ -70,7 +72,7 @@ def evaluate_pairs(
     return _rows(predict_pairs(method, pairs, key, meta_train=meta_train, progress=progress))
 
 
-def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pd.DataFrame:
+def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pandas.DataFrame:
     """The rows that the Bayes-optimal predictive gets, for environments that know their true process."""
     return tabulate(predict_by_oracle(environment, tasks=tasks), environment, tasks)
 
@@ -128,7 +130,7 @@ def predict_by_oracle(environment: Environment, *, tasks: Part) -> Predicted:
     return Predicted(pairs, predictives, _seconds(np.nan, started))
 
 
-def tabulate(predicted: Predicted, environment: Environment, part: Part) -> pd.DataFrame:
+def tabulate(predicted: Predicted, environment: Environment, part: Part) -> pandas.DataFrame:
     """The rows of `evaluate`."""
     frame = _rows(predicted)
     where: dict[str, str | int] = {"environment": environment.name, "split": environment.split, "part": part}
@@ -137,8 +139,10 @@ def tabulate(predicted: Predicted, environment: Environment, part: Part) -> pd.D
     return frame
 
 
-def _rows(predicted: Predicted) -> pd.DataFrame:
+def _rows(predicted: Predicted) -> pandas.DataFrame:
     """The rows of `evaluate_pairs`."""
+    import pandas as pd  # here and below, since it takes a quarter of a second
+
     pairs, rows = predicted.pairs, []
     for position, (context, target, predictive) in enumerate(zip(pairs.context, pairs.target, predicted.predictives)):
         which = {"position": position, "task": target.name, "n_context": len(context), "n_target": len(target)}
@@ -163,13 +167,15 @@ def measure(predictive: Predictive, y: Any) -> dict[str, float]:
     }
 
 
-def summarise(frame: pd.DataFrame, by: str | Sequence[str] = ()) -> pd.DataFrame:
+def summarise(frame: pandas.DataFrame, by: str | Sequence[str] = ()) -> pandas.DataFrame:
     """One row per group of `by` (without it, one in all): means and standard errors over tasks.
 
     For each metric its mean over tasks and `<metric>_se`, std / sqrt(n). `calibration_floor` is what a
     perfectly calibrated predictor would get as `calibration_error`; `pooled_*` are over the points of all
     tasks.
     """
+    import pandas as pd
+
     names = [by] if isinstance(by, str) else list(by)
     if not names:
         return pd.DataFrame([_summary(frame, "")])
@@ -181,7 +187,7 @@ def summarise(frame: pd.DataFrame, by: str | Sequence[str] = ()) -> pd.DataFrame
     return pd.DataFrame([summary for _, summary in groups], index=index).reset_index()
 
 
-def _summary(rows: pd.DataFrame, where: str) -> dict[str, float]:
+def _summary(rows: pandas.DataFrame, where: str) -> dict[str, float]:
     labels = [name for name in ("environment", "split", "part") if name in rows]  # tasks of one's own have none
     mixed = [name for name in labels if rows[name].nunique(dropna=False) > 1]
     if mixed or rows["position"].duplicated().any():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scoringrules
 from jaxtyping import Float
 from scipy.special import betaln, ndtr, xlog1py, xlogy
 
@@ -36,8 +35,16 @@ def crps(predictive: Predictive, y: Any) -> float:
         raise NoDistributionError("This method predicts a point, not a distribution: it has no CRPS.")
     if len(predictive.locs) > _FEW:
         return float(np.mean(_crps_of_many(predictive.locs, predictive.scales, observed)))
-    scores = scoringrules.crps_mixnorm(observed, predictive.locs, predictive.scales, m_axis=0, backend="numpy")
-    return float(np.mean(scores))
+    return float(np.mean(_crps_of_few(predictive.locs, predictive.scales, observed)))
+
+
+def _crps_of_few(
+    locs: Float[np.ndarray, "L q"], scales: Float[np.ndarray, "L q"], y: Float[np.ndarray, " q"]
+) -> Float[np.ndarray, " q"]:
+    """The closed form over all pairs of components."""
+    import scoringrules  # here, since it brings scipy.stats
+
+    return scoringrules.crps_mixnorm(y, locs, scales, m_axis=0, backend="numpy")
 
 
 def _crps_of_many(
@@ -52,8 +59,7 @@ def _crps_of_many(
     nodes = int(np.ceil(np.max(2 * (high - low) / scales.min(0)))) + 2
     if nodes > 10 * len(locs):
         blocks = [slice(i, i + 1) for i in range(len(y))]  # one point at a time bounds the memory
-        pairs = [scoringrules.crps_mixnorm(y[b], locs[:, b], scales[:, b], m_axis=0, backend="numpy") for b in blocks]
-        return np.concatenate(pairs)
+        return np.concatenate([_crps_of_few(locs[:, b], scales[:, b], y[b]) for b in blocks])
     z = (y - locs) / scales
     distance = np.mean(scales * (2 * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) + z * (2 * ndtr(z) - 1)), axis=0)
     step = (high - low) / (nodes - 1)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 from jaxtyping import Array, Float
 from scipy.special import logsumexp, ndtr, ndtri
 
 from scoreprior._types import KeyLike, as_generator
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class NoDistributionError(TypeError):
@@ -145,8 +147,10 @@ class Predictive:
         columns = np.arange(len(self))
         return self.locs[pick, columns] + scales[pick, columns] * generator.normal(size=pick.shape)
 
-    def to_frame(self, levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
+    def to_frame(self, levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pandas.DataFrame:
         """One row per query point: mean, std and quantiles (a point predictor: mean only)."""
+        import pandas as pd  # here, since it takes a quarter of a second
+
         if self.is_point:
             return pd.DataFrame({"mean": self.mean})
         quantiles = self.quantile(np.array(levels))

@@ -15,13 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import optuna
-from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import RandomSampler, TPESampler
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
-from optuna.trial import FrozenTrial, Trial, TrialState
-
+from scoreprior._extras import extra
 from scoreprior.bench.budget import reduced
 from scoreprior.bench.campaign import Campaign
 from scoreprior.bench.cell import Cell, canonical, split_suffix, thaw
@@ -31,6 +25,14 @@ from scoreprior.bench.selected import Selection
 from scoreprior.bench.work import provenance, rounded
 from scoreprior.learners import learner
 from scoreprior.space import Choice, Space
+
+with extra("bench"):
+    import optuna
+    from optuna.exceptions import ExperimentalWarning
+    from optuna.samplers import RandomSampler, TPESampler
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+    from optuna.trial import FrozenTrial, Trial, TrialState
 
 Mode = Literal["random", "efficient"]
 Metric = Literal["nll", "rmse", "crps"]

@@ -11,14 +11,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
+from scoreprior._extras import extra
 from scoreprior.bench.campaign import Campaign
 from scoreprior.bench.cell import Cell
 from scoreprior.bench.runner import Record, does_not_apply
+
+with extra("cli"):
+    from rich import box
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
 
 Saw = Callable[[Cell, Record], None]
 _MARGIN = 8  # lines of the screen that are not rows

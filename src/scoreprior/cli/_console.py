@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import typer
 from rich.console import Console, RenderableType
 
+from scoreprior._extras import MissingExtraError, extra
 from scoreprior._files import is_special, replace_file
 from scoreprior.environments import DataError
 from scoreprior.predictive import NoDistributionError
@@ -47,7 +49,7 @@ class CallError(Exception):
     """The command was called in a way that cannot work; the message says how to call it."""
 
 
-_EXPECTED = (TableError, TaskError, PriorFileError, DataError, DivergenceError, NoDistributionError)
+_EXPECTED = (TableError, TaskError, PriorFileError, DataError, DivergenceError, NoDistributionError, MissingExtraError)
 
 
 class Talk:
@@ -147,6 +149,9 @@ def count(number: int, noun: str) -> str:
 
 def check_output(path: Path | None, *inputs: Path | None, formats: tuple[str, ...] = ()) -> None:
     """Before any work: can this file be written, and is it none of the files to be read?"""
+    if path is not None and formats == FIGURES:
+        with extra("plots"):
+            import_module("matplotlib")
     if path is None or is_special(path):
         return
     if path.is_dir():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from scoreprior._extras import extra
 from scoreprior.cli._console import CallError
 from scoreprior.cli._notes import Notes, line
 from scoreprior.cli._tables import Columns
@@ -14,6 +13,10 @@ from scoreprior.learners import Prior
 from scoreprior.plots import GREY, pit_histogram, posterior_band, posterior_points, prior_draws, reliability_diagram
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import Task, TaskSet
+
+with extra("plots"):
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DRAWS = 8
 """Functions in a figure of a prior."""

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from rich.table import Table
 
+from scoreprior._extras import extra
 from scoreprior.cli._console import FIGURES, Talk, check_output, write_figure
 from scoreprior.environments import Environment, environment
 from scoreprior.evaluation import evaluate, evaluate_oracle, summarise
 from scoreprior.learners import Prior, learner
 from scoreprior.plots import BLUE, ORANGE, posterior_band
+
+with extra("plots"):
+    from matplotlib.figure import Figure
 
 # MARS; the process it is anchored to, inferred exactly; then what it has to beat.
 METHODS = ("mars-gp", "hierarchical-gp", "vanilla-gp", "last-value")

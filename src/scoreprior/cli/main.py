@@ -71,9 +71,9 @@ def demo_command(
 
     Example: scoreprior demo --out demo.png
     """
-    from scoreprior.cli.demo import run_demo
-
     with talking(quiet, as_json, debug) as talk:
+        from scoreprior.cli.demo import run_demo
+
         run_demo(talk, out, seed=seed)
 
 

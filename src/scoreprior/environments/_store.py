@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import pooch
+from platformdirs import user_cache_dir
+
+from scoreprior._extras import extra
 
 VARIABLE = "SCOREPRIOR_DATA"
 _TIMEOUT_SECONDS = 60
@@ -68,7 +70,7 @@ SOURCES = {
 
 def cache_directory() -> Path:
     """The user's cache, for downloads and for what can be rebuilt from them."""
-    return Path(pooch.os_cache("scoreprior"))
+    return Path(user_cache_dir("scoreprior"))
 
 
 def data_directory(data_dir: str | Path | None = None) -> Path:
@@ -117,6 +119,8 @@ def fetch(name: str, data_dir: str | Path | None = None) -> Path:
     by_hand = f"You can get {source.file} from {source.elsewhere} and put it into {path.parent}."
     try:
         if status(name, data_dir) != "present":
+            with extra("data"):
+                import pooch
             pooch.retrieve(
                 source.url,
                 known_hash=f"sha256:{source.sha256[0]}",

@@ -12,15 +12,18 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import h5py
 import numpy as np
 import pandas as pd
-import yaml
 
+from scoreprior._extras import extra
 from scoreprior.environments._base import Card, Environment
 from scoreprior.environments._store import DataError, data_directory
 from scoreprior.tasks import Task, TaskSet
 from scoreprior.tasks.checks import TaskError
+
+with extra("data"):
+    import h5py
+    import yaml
 
 FOLDER = "swissfel"
 EXPERIMENTS = ("2018_10_31/line_ucb_ascent", "2018_10_31/line_ucb", "2018_10_31/neldermead")

@@ -10,7 +10,6 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.optimize import minimize
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import shared_log_prob
@@ -81,6 +80,8 @@ def minimise(
         if not (np.isfinite(value) and np.isfinite(flat_gradient).all()):
             return 1e10, np.zeros_like(flat_gradient)
         return float(value), flat_gradient
+
+    from scipy.optimize import minimize  # here, since it takes a while
 
     bounds = [_bounds(name) for name, shape in shapes.items() for _ in range(math.prod(shape))]
     found: Any = minimize(

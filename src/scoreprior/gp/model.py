@@ -14,8 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-from scipy.cluster.vq import kmeans2
-from scipy.stats import invgamma
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import mask_gram, shared_evidence, whitener
@@ -56,6 +54,8 @@ def centre_count(config: ProcessConfig, dim: int) -> int:
 
 def find_centres(tasks: PaddedTasks, count: int) -> Float[np.ndarray, "c d"]:
     """All inputs, or their k-means where there are more than `count`."""
+    from scipy.cluster.vq import kmeans2  # here, since it brings scipy.spatial
+
     points = np.unique(np.asarray(tasks.x, np.float64)[np.asarray(tasks.mask)], axis=0)
     if len(points) <= count:
         return points
@@ -144,6 +144,8 @@ def tail_scales(parameters: Parameters) -> Float[np.ndarray, " c"]:
 
     A Student-t is a Gaussian whose variance is inverse-gamma distributed; its quantiles stand for it.
     """
+    from scipy.stats import invgamma  # here, since it takes a third of a second
+
     if "tails" not in parameters:
         return np.ones(1)
     half = float(degrees_of_freedom(parameters)) / 2

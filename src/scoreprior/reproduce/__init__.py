@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+from scoreprior._extras import extra
 from scoreprior.reproduce._output import Budget, Report, Settings, save
 
 # name -> (module, function, what it is in one line); a module is imported only when its experiment is asked for.
@@ -42,6 +43,8 @@ def reproduce(
     """
     if name not in _REGISTRY:
         raise ValueError(f"There is no experiment {name!r}; there are {', '.join(_REGISTRY)}.")
+    with extra("plots"):  # now, not after hours
+        import_module("matplotlib")
     module, function, _ = _REGISTRY[name]
     run = getattr(import_module(f"scoreprior.reproduce.{module}"), function)
     settings = Settings(seeds, budget, progress, Path(out), seed)

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.table import Table
 
+from scoreprior._extras import extra
 from scoreprior._files import replace_file
+
+with extra("cli"):
+    from rich.box import SIMPLE
+    from rich.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

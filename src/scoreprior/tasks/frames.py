@@ -9,7 +9,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 
 from scoreprior.tasks.checks import TaskError
@@ -54,6 +53,8 @@ def _column_names(frame: Any) -> list[str]:
 
 
 def _is_missing(value: Any) -> bool:
+    import pandas as pd  # here, since it takes a quarter of a second
+
     # None, NaN, NaT, pandas.NA, Decimal("NaN"); of a list pandas.isna would answer for every entry.
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 

@@ -6,16 +6,19 @@ import io
 import re
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from scoreprior._extras import extra
 from scoreprior.bench.catalogue import ALONE, LEARNED, MARS, RULES
 from scoreprior.bench.counts import GRID
 from scoreprior.bench.report.ranking import best_of, competitors
 from scoreprior.bench.report.results import Results
 from scoreprior.plots import BLACK, BLUE, GREY, reliability_diagram
+
+with extra("plots"):
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MIDDLES = (GRID[1:] + GRID[:-1]) / 2
 # Text stays text, and identifiers come from a fixed salt, not from a random one.
