@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -69,10 +68,3 @@ def make(
     with Campaign(out, cells) as campaign:
         for _ in campaign.run(InlineRunner(partial(work, errors))):
             pass
-
-
-def to_older_layout(out: Path, environment: str) -> None:
-    """One file for all methods of an environment, as older code left it."""
-    new = out / "records" / environment
-    new.with_suffix(".jsonl").write_text("".join(path.read_text() for path in sorted(new.iterdir(), reverse=True)))
-    shutil.rmtree(new)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_records import to_older_layout
 
 from scoreprior import metrics
 from scoreprior.bench import campaign as campaign_module
@@ -146,23 +145,6 @@ def test_what_another_run_computes_before_the_lock_is_held_is_not_computed_again
         assert others == cells[:2]
         assert campaign.todo == cells[2:]
         assert [(cell, record["value"]) for cell, record in campaign.done] == [(cells[0], 0), (cells[1], 1)]
-
-
-def test_records_of_the_older_layout_count_until_newer_ones_replace_them(tmp_path):
-    compute(tmp_path, "ridge", "np")
-    compute(tmp_path, "anp", fails=True)
-    before = read_records(tmp_path)
-    to_older_layout(tmp_path, "sinusoid")
-    assert read_records(tmp_path) == before
-    assert compute(tmp_path, "ridge", "np", "anp") == []
-    assert record_files(tmp_path) == {"sinusoid.jsonl"}
-    assert compute(tmp_path, "ridge", "np", "anp", retry_failed=True) == cells_of("anp")
-    assert compute(tmp_path, "ridge", seeds=3) == cells_of("ridge", seeds=3)[2:]
-    assert record_files(tmp_path) == {"sinusoid.jsonl", "sinusoid/anp.jsonl", "sinusoid/ridge.jsonl"}
-    after = read_records(tmp_path)
-    assert len(after) == 7
-    assert {record["status"] for _, record in after} == {"done"}
-    assert compute(tmp_path, "ridge", "np", "anp", retry_failed=True) == []
 
 
 def test_all_methods_on_all_environments_are_not_too_many_files(tmp_path):

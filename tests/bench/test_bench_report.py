@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_records import make, to_older_layout
+from made_records import make
 
 from scoreprior import DataError, environment, environments, methods
 from scoreprior.bench import catalogue
 from scoreprior.bench.campaign import records_path
 from scoreprior.bench.line_file import read_lines
 from scoreprior.bench.plan import Plan
+from scoreprior.bench.published import pack
 from scoreprior.bench.report import write_report
 from scoreprior.bench.report.bookkeeping import tuning_table
 from scoreprior.bench.report.findings import Standing, findings, standings
@@ -339,10 +340,13 @@ def test_the_quick_budget_is_reported_apart(tmp_path):
 def test_the_same_records_give_the_same_bytes(out, written, tmp_path):
     """Here, and in a process with other hashes, another time zone and a reader's own style, from reordered records."""
     copy = shutil.copytree(out, tmp_path / "copy")
-    # Two campaigns may fill the files in different orders, or have begun with older code.
+    # Two campaigns may fill the files in different orders; some are published.
     for path in (copy / "records" / "sinusoid").iterdir():
         path.write_text("".join(path.read_text().splitlines(keepends=True)[::-1]))
-    to_older_layout(copy, "berkeley")
+    hidden = (copy / "records" / "sinusoid").rename(tmp_path / "sinusoid")
+    pack(copy)
+    (copy / "records").mkdir()
+    hidden.rename(copy / "records" / "sinusoid")
     style = tmp_path / "style.rc"
     style.write_text("lines.linewidth: 3\naxes.grid: True\n")
     code = f"from pathlib import Path; import scoreprior.bench.report as r; r.write_report(Path({str(copy)!r}))"

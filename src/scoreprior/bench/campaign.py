@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from scoreprior._files import replace_file
 from scoreprior.bench.cell import Cell, canonical, split_suffix
-from scoreprior.bench.line_file import LineFile, allow_open_files, read_lines
+from scoreprior.bench.line_file import LineFile, allow_open_files, in_place, parse_lines, read_lines
+from scoreprior.bench.published import archive_path, last_lines, published, read_result
 from scoreprior.bench.runner import Record, Runner
 
 VERSION = 1
@@ -28,6 +31,12 @@ def points_path(out: Path, cell: Cell) -> Path:
     return out / "points" / name
 
 
+def read_points(out: Path, cell: Cell) -> dict[str, Any] | None:
+    """Observed values, means and intervals to plot, if they were kept."""
+    data = read_result(out, cell.environment, points_path(out, cell))
+    return None if data is None else json.loads(data)
+
+
 def read_records(out: Path) -> list[tuple[Cell, Record]]:
     """The last record of every cell, in an order that does not depend on the order in which cells were run."""
     found = [
@@ -37,11 +46,15 @@ def read_records(out: Path) -> list[tuple[Cell, Record]]:
 
 
 def _last_lines(out: Path, environment: str) -> dict[str, Record]:
-    """The last line of every key, of one environment or of all ("*")."""
-    records = out / "records"
-    older = records.glob(f"{environment}.jsonl")  # a file once had all methods of an environment
-    paths = [*sorted(older), *sorted(records.glob(f"{environment}/*.jsonl"))]
-    return {line["key"]: line for path in paths for line in read_lines(path)}
+    """The last line of every key, of one environment or of all ("*"): working files go before what is published."""
+    lines = []
+    for archive in sorted(out.glob(str(archive_path(Path(), environment)))):
+        for name, data in published(out, archive.stem).items():
+            if name.startswith("records/"):
+                lines += parse_lines(data, archive / name)
+    for path in sorted((out / "records").glob(f"{environment}/*.jsonl")):
+        lines += read_lines(path)
+    return last_lines(lines)
 
 
 class Campaign:
@@ -65,9 +78,12 @@ class Campaign:
         pairs = sorted({_pair(cell) for key, cell in wanted.items() if not is_done(key)})
         allow_open_files(len(pairs))
         with ExitStack() as stack:  # all files or none
+            if pairs:
+                stack.enter_context(in_place(out))
             self._files = {pair: stack.enter_context(LineFile(records_path(out, *pair))) for pair in pairs}
             self._open = stack.pop_all()
-        found |= {line["key"]: line for file in self._files.values() for line in file.lines}
+        for environment in {environment for environment, _ in pairs}:
+            found |= _last_lines(out, environment)
         self.done = [(cell, found[key]) for key, cell in wanted.items() if is_done(key)]
         self.todo = [cell for key, cell in wanted.items() if not is_done(key)]
 

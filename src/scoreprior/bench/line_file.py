@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -83,9 +83,11 @@ class LineFile:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All whole lines; an interrupted write at the end is left out. No file, no lines."""
-    if not path.exists():
-        return []
-    data = path.read_bytes()
+    return parse_lines(path.read_bytes(), path) if path.exists() else []
+
+
+def parse_lines(data: bytes, path: Path) -> list[dict[str, Any]]:
+    """The same of bytes that were read; `path` is for the message if they are damaged."""
     lines = []
     for number, line in enumerate(data[: _whole_length(data)].splitlines(), start=1):
         try:
@@ -93,6 +95,19 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             raise DamagedError(path, number) from None
     return lines
+
+
+@contextmanager
+def in_place(out: Path, *, alone: bool = False) -> Iterator[None]:
+    """Keep the files of a directory where they are: writers share it, whoever moves files needs it `alone`."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / ".lock"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _lock(fd, path, shared=not alone)
+        yield
+    finally:
+        os.close(fd)
 
 
 def allow_open_files(number: int) -> None:
@@ -119,13 +134,13 @@ def _whole_length(data: bytes) -> int:
     return end
 
 
-def _lock(fd: int, path: Path) -> None:
+def _lock(fd: int, path: Path, *, shared: bool = False) -> None:
     try:
         import fcntl
     except ImportError:  # Windows, where two writers are not kept apart
         return
     try:
         # The system takes this lock back when the process ends, however it ends: there is no stale lock file.
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         raise InUseError(path) from None

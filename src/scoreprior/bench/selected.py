@@ -12,6 +12,7 @@ from typing import Any
 from scoreprior._files import replace_file
 from scoreprior.bench.catalogue import ablated
 from scoreprior.bench.cell import canonical, digest, split_suffix, thaw
+from scoreprior.bench.published import read_result
 from scoreprior.learners import learner
 
 VERSION = 1
@@ -81,7 +82,7 @@ def save_selection(out: Path, selection: Selection) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = json.loads(canonical({"version": VERSION} | asdict(selection)))
     with suppress(FileNotFoundError, SelectionFileError):
-        if _fields(path) | {"made": fields["made"]} == fields:
+        if _fields(out, selection.environment, path) | {"made": fields["made"]} == fields:
             return path
     trials = ",\n  ".join(canonical(trial) for trial in fields.pop("trials"))  # a line each, for readable differences
     text = json.dumps(fields | {"trials": []}, indent=1).replace('"trials": []', f'"trials": [\n  {trials}\n ]')
@@ -110,7 +111,7 @@ def load_selection(out: Path, environment: str, method: str, split: int = 0) -> 
     """What was selected, if anything was."""
     path = selected_path(out, environment, method, split)
     try:
-        fields = _fields(path)
+        fields = _fields(out, environment, path)
     except FileNotFoundError:
         return None
     if fields.pop("version", None) != VERSION:
@@ -127,9 +128,12 @@ def load_selection(out: Path, environment: str, method: str, split: int = 0) -> 
     return selection
 
 
-def _fields(path: Path) -> dict[str, Any]:
+def _fields(out: Path, environment: str, path: Path) -> dict[str, Any]:
+    data = read_result(out, environment, path)
+    if data is None:
+        raise FileNotFoundError(errno.ENOENT, "there is no selection", str(path))
     try:
-        fields = json.loads(path.read_text())
+        fields = json.loads(data)
     except ValueError:
         fields = None
     if not isinstance(fields, dict):

@@ -11,6 +11,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,7 +20,8 @@ from scoreprior._extras import extra
 from scoreprior.bench.budget import reduced
 from scoreprior.bench.campaign import Campaign
 from scoreprior.bench.cell import Cell, canonical, split_suffix, thaw
-from scoreprior.bench.line_file import LineFile
+from scoreprior.bench.line_file import LineFile, in_place
+from scoreprior.bench.published import restore
 from scoreprior.bench.runner import Record, Runner
 from scoreprior.bench.selected import Selection
 from scoreprior.bench.work import provenance, rounded
@@ -87,7 +89,11 @@ class Study:
         if not self.space:
             raise NothingToTuneError(f"{method} has no settings to tune.")
         path = out / "tuning" / f"{environment}--{method}{split_suffix(protocol.split)}.journal"
-        self._file = LineFile(path)  # ours alone, and repaired if its last writer was killed
+        with ExitStack() as stack:
+            stack.enter_context(in_place(out))
+            restore(out, environment, path)
+            stack.enter_context(LineFile(path))  # ours alone, and repaired if its last writer was killed
+            self._open = stack.pop_all()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = optuna.create_study(
             storage=JournalStorage(JournalFileBackend(str(path), lock_obj=_HeldAlready())),  # type: ignore[arg-type]
@@ -179,7 +185,7 @@ class Study:
 
     def close(self) -> None:
         """Let others tune."""
-        self._file.close()
+        self._open.close()
 
 
 def tune(study: Study, runner: Runner, at_once: int = 1) -> Iterator[Record]:

@@ -178,13 +178,31 @@ def report_command(
     Example: scoreprior bench report --out results/bench
     """
     with talking(quiet, as_json, debug) as talk:
+        from scoreprior.bench.published import has_results
         from scoreprior.bench.report import write_report
 
-        if not (out / "records").is_dir():
+        if not has_results(out):
             raise CallError(f"There are no records in {str(out)!r}; `scoreprior bench run` makes them.")
         budget: Literal["quick", "full"] = "quick" if quick else "full"
         paths, found = write_report(out, budget=budget, split=split, paper_protocol=paper_protocol, into=into)
         talk.result({"files": paths, "findings": found}, *found, *map(str, paths))
+
+
+@bench_app.command("pack")
+def pack_command(
+    out: Out = _RESULTS, seed: NoSeed = 0, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Fold working files into one archive per environment, to publish; reports and runs read both.
+
+    Example: scoreprior bench pack --out results/bench
+    """
+    with talking(quiet, as_json, debug) as talk:
+        from scoreprior.bench.published import pack
+
+        if not out.is_dir():
+            raise CallError(f"There is no directory {str(out)!r}.")
+        paths = pack(out)
+        talk.result({"files": paths}, *(map(str, paths) if paths else ["There is nothing to pack."]))
 
 
 def _names(env: str, method: str) -> tuple[list[str], list[str]]:

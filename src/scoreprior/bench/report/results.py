@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from jaxtyping import Float, Int
 
 from scoreprior.bench import counts
 from scoreprior.bench.budget import QUICK, reduced
-from scoreprior.bench.campaign import points_path, read_records
+from scoreprior.bench.campaign import read_points, read_records
 from scoreprior.bench.catalogue import ENVIRONMENTS, TRUTH_KNOWN, Figure
 from scoreprior.bench.cell import ORACLE, Budget, Cell
 from scoreprior.bench.runner import Record, does_not_apply
@@ -184,8 +183,7 @@ class Results:
     def points(self, environment: str, method: str) -> dict[str, Any] | None:
         """Predictions of seed 0 of the reported configuration, to plot."""
         entry = self.get(environment, method)
-        path = points_path(self.out, entry.cells[0]) if entry is not None else None
-        return json.loads(path.read_text()) if path is not None and path.exists() else None
+        return None if entry is None else read_points(self.out, entry.cells[0])
 
 
 def mean_and_spread(values: Sequence[float]) -> Figure:
