@@ -5,7 +5,7 @@ RUN := .venv/bin/python -m
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint slow bench clean
+.PHONY: demo test lint slow package bench clean
 
 demo: .venv/.installed
 	$(RUN) scoreprior demo
@@ -15,6 +15,10 @@ test: lint
 
 slow: .venv/.installed-test
 	$(RUN) pytest -n 2 -m slow
+
+# Builds the package, installs it into new environments and runs the demo there: three minutes, and pip's index is needed.
+package: .venv/.installed-test
+	$(RUN) pytest -m slow tests/test_package.py
 
 lint: .venv/.installed-test
 	$(RUN) ruff format --check .
