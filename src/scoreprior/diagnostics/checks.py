@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from scoreprior._types import KeyLike
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points
@@ -13,6 +13,9 @@ from scoreprior.diagnostics.splits import halves
 from scoreprior.evaluation import evaluate_pairs, summarise
 from scoreprior.learners import Prior, learner
 from scoreprior.tasks import TaskSet
+
+if TYPE_CHECKING:
+    import pandas
 
 TASK_RULES = ("last-value", "context-mean")
 """Rules whose error depends on nothing but the task itself, so that they need no training tasks."""
@@ -28,12 +31,12 @@ class Check:
         rules: RMSE of rules that need no training, by name; empty if there is one task only.
     """
 
-    rows: pd.DataFrame
+    rows: pandas.DataFrame
     coverage_without_points: float
     rules: dict[str, float]
 
     @property
-    def summary(self) -> pd.Series:
+    def summary(self) -> pandas.Series:
         """The numbers by name: means over tasks; calibration and coverage over the points of all tasks.
 
         rmse, nll and coverage90 have standard errors (`_se`). `calibration_floor` is the calibration error of a perfect
@@ -50,6 +53,8 @@ class Check:
             "coverage90_without_points": self.coverage_without_points,
             "width90": line["width90"],
         }
+        import pandas as pd  # here, since it takes a quarter of a second
+
         return pd.Series(numbers, dtype=float)
 
     @property

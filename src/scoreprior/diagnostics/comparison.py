@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, NamedTuple
 
 from scoreprior._types import KeyLike
 from scoreprior.diagnostics.coverage import Coverage, Verdict, standard_error
@@ -15,6 +13,9 @@ from scoreprior.evaluation import evaluate_pairs, summarise
 from scoreprior.learners import MetaLearner, Prior, learner
 from scoreprior.tasks import TaskSet
 from scoreprior.tasks.checks import TaskError
+
+if TYPE_CHECKING:
+    import pandas
 
 RULES = ("last-value", "context-mean", "newest-lag", "ridge", "pooled-gp")
 """Names of the simple methods that every method has to beat."""
@@ -39,7 +40,7 @@ class PairedDifference(NamedTuple):
         return bool(self.mean > -self.standard_error)
 
 
-def paired_difference(rows: pd.DataFrame, method: str, other: str, metric: str = "rmse") -> PairedDifference:
+def paired_difference(rows: pandas.DataFrame, method: str, other: str, metric: str = "rmse") -> PairedDifference:
     """Two methods on the same tasks, task by task: tasks differ far more than methods do.
 
     Args:
@@ -75,7 +76,7 @@ class Comparison:
     """
 
     method: str
-    rows: pd.DataFrame
+    rows: pandas.DataFrame
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ class Comparison:
         return tuple(name for name in self.rows["method"].unique() if name != self.method)
 
     @property
-    def table(self) -> pd.DataFrame:
+    def table(self) -> pandas.DataFrame:
         """One line per method: means over tasks with standard errors, and the share of all points in 90% intervals."""
         table = summarise(self.rows, by="method").set_index("method")[["rmse", "rmse_se", "nll", "nll_se"]]
         coverages = [Coverage.of(self.rows[self.rows["method"] == name]) for name in table.index]
@@ -150,6 +151,8 @@ def compare(
                 continue
             raise
         frames.append(frame.assign(method=name))
+    import pandas as pd  # here, since it takes a quarter of a second
+
     return Comparison(judged, pd.concat(frames, ignore_index=True))
 
 

@@ -5,16 +5,18 @@ Standard errors are over tasks, because the points of one task miss together.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import pandas as pd
 
 from scoreprior._types import KeyLike
 from scoreprior.diagnostics.splits import FEWEST_TASKS
 from scoreprior.evaluation import evaluate_pairs
 from scoreprior.learners import Prior
 from scoreprior.tasks import ContextTarget, Task, TaskSet
+
+if TYPE_CHECKING:
+    import pandas
 
 Verdict: TypeAlias = Literal["no error bars", "too few tasks", "too narrow", "too wide", "unclear", "right"]
 """What the share of points in the 90% interval says of the error bars."""
@@ -29,7 +31,7 @@ class Coverage(NamedTuple):
     points: int
 
     @classmethod
-    def of(cls, rows: pd.DataFrame) -> Coverage:
+    def of(cls, rows: pandas.DataFrame) -> Coverage:
         """Coverage of the predictions in the rows of `evaluate_pairs`."""
         sizes = rows["n_target"]
         share = float(np.average(rows["coverage90"], weights=sizes))
@@ -91,6 +93,6 @@ def coverage_without_points(prior: Prior, tasks: TaskSet, key: KeyLike) -> Cover
     return Coverage.of(evaluate_pairs(prior, ContextTarget(nothing, tasks), key))
 
 
-def standard_error(values: pd.Series) -> float:
+def standard_error(values: pandas.Series) -> float:
     """Standard error of the mean of values (n,), std / sqrt(n); NaN of a single one."""
     return float(values.std(ddof=1, skipna=False) / np.sqrt(len(values)))
