@@ -13,7 +13,7 @@ import pytest
 import scoreprior as sp
 from scoreprior.gp import ProcessConfig
 from scoreprior.gp.evidence import minimise
-from scoreprior.gp.model import LARGEST_LOG_STD, centre_count, find_centres, new_task_process, start
+from scoreprior.gp.model import LARGEST_LOG_STD, PooledTasks, centre_count, find_centres, new_task_process, start
 from scoreprior.gp.process import GaussianProcess
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,10 +15,11 @@ from scipy.linalg import block_diag
 import scoreprior as sp
 from scoreprior import metrics
 from scoreprior._linalg import JITTER
-from scoreprior.gp import ProcessConfig
-from scoreprior.gp.fit import _foresight, fit_process
+from scoreprior.gp import ProcessConfig, fit_process, predictive_tuning
 from scoreprior.gp.model import PooledTasks, find_centres, leave_one_out, pieces, start, tail_scales
 from scoreprior.gp.predictive_tuning import _predict, _student_t
+from scoreprior.inference import ClosedForm
+from scoreprior.learners.gaussian_process import PooledGP
 
 CONFIG = ProcessConfig(centres=6)
 
@@ -71,15 +74,15 @@ def test_student_t_density_is_scipys():
 
 
 @pytest.mark.parametrize("df", [2.0, 5.0, 30.0])
-def test_the_widths_together_make_a_student_t(df: float):
-    widths = tail_scales({"tails": jnp.log(jnp.asarray(df - 1))})
+def test_the_tail_scales_together_make_a_student_t(df: float):
+    scales = tail_scales({"tails": jnp.log(jnp.asarray(df - 1))})
     points = np.linspace(-4, 4, 81)
-    mixture = stats.norm.cdf(points[:, None] / widths).mean(axis=1)
+    mixture = stats.norm.cdf(points[:, None] / scales).mean(axis=1)
     # Eight quantiles: the distribution function is right to about half a step of the quantiles' grid, 1/16.
     assert np.abs(mixture - stats.t(df).cdf(points)).max() < 1 / 16 / 2
 
 
-def test_without_foresight_the_predictive_is_gaussian():
+def test_without_tuning_the_predictive_is_gaussian():
     padded = tasks(4, 5, 0).padded()
     config = ProcessConfig(
         deviation=("linear",), mean="linear", centres=6, evidence_evaluations=3, tuning_evaluations=0, frequencies=0
@@ -95,8 +98,8 @@ def test_learned_tails_predict_better_where_noise_is_heavy_and_no_worse_where_it
     for name, noise in (("normal", rng.normal), ("heavy", lambda size: rng.standard_t(2, size))):
         xs = [rng.uniform(-2, 2, (12, 1)) for _ in range(140)]
         made = sp.TaskSet.from_arrays(xs, [x[:, 0] + rng.normal() + 0.5 * noise(size=12) for x in xs])
-        prior = sp.learner("hierarchical-gp").fit(made.take(range(40)), 0)
-        gaussian = eqx.tree_at(lambda p: p.process.tails, prior, jnp.ones(1))
+        prior = PooledGP(ProcessConfig()).fit(made.take(range(40)), 0)
+        gaussian = replace(prior, inference=ClosedForm(replace(prior.inference.process, tails=jnp.ones(1))))
         unseen = made.take(range(40, 140)).context_target(0.5)
         nll = [
             np.array([metrics.nll(p, task.y) for p, task in zip(predictives, unseen.target)])
@@ -113,13 +116,13 @@ def test_learned_tails_predict_better_where_noise_is_heavy_and_no_worse_where_it
 
 @pytest.mark.slow
 @pytest.mark.data("physionet")
-def test_patients_of_whom_nothing_is_known_are_foreseen_too(monkeypatch):
+def test_patients_of_whom_nothing_is_known_are_predicted_too(monkeypatch):
     """Coma scales hardly change within a patient: a model of later given earlier points says little about the first."""
     environment = sp.environment("physionet-gcs")
     unseen = list(environment.meta_valid.target)
     nll = []
-    for contexts in (_foresight._CONTEXTS, {0.25: 1.0, 0.5: 1.0, 0.75: 1.0}):
-        monkeypatch.setattr(_foresight, "_CONTEXTS", contexts)
+    for contexts in (predictive_tuning._CONTEXTS, {0.25: 1.0, 0.5: 1.0, 0.75: 1.0}):
+        monkeypatch.setattr(predictive_tuning, "_CONTEXTS", contexts)
         jax.clear_caches()  # the contexts are constants of the compiled loss
         prior = sp.learner("hierarchical-gp").fit(environment.selection_train, 0).condition([], [], 1)
         nll.append(np.array([metrics.nll(prior.predict(task.x), task.y) for task in unseen]))

@@ -1,4 +1,4 @@
-"""ScaleCalibration are learned where they are there to be learned, and only there; the loss is that of SciPy's normals."""
+"""A scale calibration is learned where there is one to learn, and only there; its loss is that of SciPy's normals."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 from scipy import stats
 
 import scoreprior as sp
-from scoreprior import metrics, pooling
-from scoreprior.gp import ProcessConfig
-from scoreprior.gp.fit import _widths
+from scoreprior import metrics
+from scoreprior.gp import ProcessConfig, fit, scale_calibration
 from scoreprior.gp.model import PooledTasks, find_centres, start
 from scoreprior.gp.predictive_tuning import left_out_predictions
 from scoreprior.learners.gaussian_process import PooledGP
@@ -51,14 +50,14 @@ def tied(tasks: sp.TaskSet) -> sp.TaskSet:
 
 @pytest.mark.slow
 def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypatch: pytest.MonkeyPatch):
-    with_widths = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
+    with_scale = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
     # As `scale_calibration=False` does, but without compiling all of it for another configuration.
-    monkeypatch.setattr(pooling, "fit_scale_calibration", lambda pool, parameters, config: None)
+    monkeypatch.setattr(fit, "fit_scale_calibration", lambda pool, parameters, config: None)
     without = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
-    widths = with_widths.process.widths
-    assert widths is not None
-    scaler = with_widths.standardizer
-    low, high = widths((np.array([-2.0, 2.0]) - scaler.y_mean) / scaler.y_std, np.ones(2), np.zeros(()))
+    scale = calibrated.inference.process.scale
+    assert scale is not None
+    scaler = calibrated.standardizer
+    low, high = scale((np.array([-2.0, 2.0]) - scaler.y_mean) / scaler.y_std, np.ones(2), np.zeros(()))
     assert high > 3 * low  # the noise differs ten-fold, the function's own uncertainty does not
     new = tasks(40, 1, UNEVEN).context_target(6, key=0)
 
@@ -66,39 +65,42 @@ def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypa
         predictives = prior.condition_many(new.context, 0).predict([task.x for task in new.target])
         return np.array([metrics.nll(each, task.y) for each, task in zip(predictives, new.target)])
 
-    gain = nll(without) - nll(with_widths)
+    gain = nll(without) - nll(with_scale)
     assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
 
 
 @pytest.mark.slow
-def test_where_the_process_is_right_there_are_no_widths():
-    assert PooledGP(CONFIG).fit(tasks(30, 2), 0, progress=False).process.widths is None
+def test_where_the_process_is_right_there_is_none():
+    assert PooledGP(CONFIG).fit(tasks(30, 2), 0, progress=False).inference.process.scale is None
 
 
 @pytest.mark.parametrize("padded", [tasks(9, 0, UNEVEN).padded(), tied(tasks(12, 0)).padded()], ids=["few", "tied"])
-def test_few_tasks_or_a_single_level_teach_no_widths(padded: PaddedTasks, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(_widths, "left_out_predictions")  # nothing is even looked at
+def test_few_tasks_or_a_single_level_teach_none(padded: PaddedTasks, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(scale_calibration, "left_out_predictions")  # nothing is even looked at
     with jax.enable_x64(True):
         parameters = start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}
-        assert _widths.fit_scale_calibration(PooledTasks(padded, find_centres(padded, 6)), parameters, CONFIG) is None
+        assert (
+            scale_calibration.fit_scale_calibration(PooledTasks(padded, find_centres(padded, 6)), parameters, CONFIG)
+            is None
+        )
 
 
 @pytest.fixture(scope="module")
-def widening() -> _widths._Widening:
+def problem() -> scale_calibration._Problem:
     padded = tasks(4, 3).padded()
     with jax.enable_x64(True):
         pool = PooledTasks(padded, find_centres(padded, CONFIG.centres))
         told = left_out_predictions(pool, start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}, CONFIG)
-        return _widths._Widening(pool, told, jnp.array([0.5, 1.0, 3.0]), jnp.linspace(-3.0, 3.0, 5))
+        return scale_calibration._Problem(pool.tasks.y, told, jnp.array([0.5, 1.0, 3.0]), jnp.linspace(-3.0, 3.0, 5))
 
 
 PARAMETERS = {"level": np.array([0.3, -0.1, 0.0, 0.4, 0.2]), "surprise": np.array(0.4)}
 
 
-def test_the_loss_is_that_of_the_mixture_that_predicts(widening):
+def test_the_loss_is_that_of_the_mixture_that_predicts(problem):
     with jax.enable_x64(True):
-        ours = np.asarray(_widths._losses(PARAMETERS, widening))
-    told, y = jax.tree.map(np.asarray, widening.told), np.asarray(widening.pool.tasks.y)
+        ours = np.asarray(scale_calibration._losses(PARAMETERS, problem))
+    told, y = jax.tree.map(np.asarray, problem.predictions), np.asarray(problem.y)
     share = np.sqrt(np.maximum(1 - told.std**2 / told.std[0] ** 2, 0.0))
     by_level = share * np.interp(told.mean, np.linspace(-3, 3, 5), PARAMETERS["level"])
     log_factor = by_level + 0.4 * told.surprise[..., None]
@@ -108,13 +110,15 @@ def test_the_loss_is_that_of_the_mixture_that_predicts(widening):
     np.testing.assert_allclose(ours, np.array([0.3, 1, 1, 1]) @ later / 3.3, rtol=1e-6)
 
 
-def test_a_task_left_out_teaches_nothing(widening):
+def test_a_task_left_out_teaches_nothing(problem):
     def gradient(included: list[bool], y: np.ndarray) -> np.ndarray:
         with jax.enable_x64(True):
-            each = eqx.tree_at(lambda w: w.pool.tasks.y, widening, jnp.asarray(y))
-            return np.asarray(_widths._loss_and_gradient(PARAMETERS, PARAMETERS, each, np.array(included))[1]["level"])
+            each = eqx.tree_at(lambda p: p.y, problem, jnp.asarray(y))
+            return np.asarray(
+                scale_calibration._loss_and_gradient(PARAMETERS, PARAMETERS, each, np.array(included))[1]["level"]
+            )
 
-    y = np.asarray(widening.pool.tasks.y)
+    y = np.asarray(problem.y)
     other = y + np.array([0.0, 0.0, 0.0, 5.0])[:, None]
     without = [True, True, True, False]
     np.testing.assert_array_equal(gradient(without, y), gradient(without, other))

@@ -1,4 +1,4 @@
-"""The search for waves, against dense Gaussian likelihoods and waves that are known."""
+"""The spectrum search, against dense Gaussian likelihoods and cosines that are known."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def daily_cycles(n: int, m: int, seed: int) -> tuple[sp.TaskSet, float]:
     return sp.TaskSet.from_arrays([each[:, None] for each in hours], ys), noise
 
 
-def test_gains_are_those_of_the_likelihood_with_an_undamped_wave():
+def test_gains_are_those_of_the_likelihood_with_an_undamped_cosine():
     rng = np.random.default_rng(0)
     xs = [rng.uniform(-2, 2, (size, 2)) for size in (6, 4, 5)]
     made = sp.TaskSet.from_arrays(xs, [np.sin(3 * x[:, 0]) + rng.normal(size=len(x)) for x in xs])
@@ -45,20 +45,20 @@ def test_gains_are_those_of_the_likelihood_with_an_undamped_wave():
         found = np.asarray(_gains(parameters, pool, CONFIG, tried))
         expected = np.zeros_like(found)
         for (row, amplitude), (column, frequency) in ((a, f) for a in enumerate(_AMPLITUDES) for f in enumerate(tried)):
-            wave = SpectralComponent(amplitude, np.full(2, 1e6), frequency)
+            cosine = SpectralComponent(amplitude, np.full(2, 1e6), frequency)
             for x, y, mean, covariance in zip(xs, [task.y for task in made], means, covariances):
                 m = len(x)
-                with_wave, without = (
+                with_cosine, without = (
                     stats.multivariate_normal(mean[:m], covariance[:m, :m] + extra).logpdf(y)
-                    for extra in (np.asarray(wave(x, x)), 0.0)
+                    for extra in (np.asarray(cosine(x, x)), 0.0)
                 )
-                expected[row, column] += with_wave - without
+                expected[row, column] += with_cosine - without
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.abs(expected).max() > 0.1
 
 
-def test_frequencies_end_where_evenly_spaced_points_cannot_tell_waves_apart():
-    """Half a period between neighbours is the fastest wave that is not taken for a slower one (Nyquist)."""
+def test_frequencies_end_where_evenly_spaced_points_cannot_tell_them_apart():
+    """Half a period between neighbours is the fastest one that is not taken for a slower one (Nyquist)."""
     x = np.arange(21.0)[:, None] * np.array([0.5, 0.0])  # ten units long; the second input never changes
     padded = sp.TaskSet.from_arrays([x, x[:5]], [x[:, 0], x[:5, 0]]).padded()
     found = frequencies(padded)
@@ -78,8 +78,8 @@ def test_a_daily_cycle_within_a_week_is_found_and_forecast():
     made, noise = daily_cycles(n=12, m=60, seed=0)
     train, unseen = made.take(range(7)), made.take(range(7, 12))
     prior = PooledGP(QUICK).fit(train, 0)
-    wave = prior.process.kernel.parts[-2]
-    per_hour = np.abs(wave.frequency) / prior.standardizer.x_std
+    component = prior.inference.process.kernel.parts[-2]
+    per_hour = np.abs(component.frequency) / prior.standardizer.x_std
     # A cycle of at least 20 with 60 points of noise 4 over a week: the frequency's standard error from one task is
     # sqrt(24 / 60) * (4 / 20) / 168 = 0.0008 per hour (Cramer-Rao), 0.3% of a daily one; three of it.
     np.testing.assert_allclose(per_hour, 2 * np.pi / 24, rtol=0.01)
@@ -90,8 +90,8 @@ def test_a_daily_cycle_within_a_week_is_found_and_forecast():
     assert np.mean(errors) < 1.5 * noise
 
 
-def test_noise_has_no_wave():
-    """Hundreds of frequencies are tried, and some explain noise by chance: that is part of a wave's cost."""
+def test_noise_has_no_component():
+    """Hundreds of frequencies are tried, and some explain noise by chance: that is part of its cost."""
     rng = np.random.default_rng(1)
     xs = [np.sort(rng.uniform(0, 1, (40, 1)), axis=0) for _ in range(6)]
     made = sp.TaskSet.from_arrays(xs, [rng.normal() + 0.3 * rng.normal(size=40) for _ in xs])
@@ -100,7 +100,7 @@ def test_noise_has_no_wave():
 
 
 @pytest.mark.slow
-def test_a_wave_of_unknown_frequency_is_found():
+def test_a_cosine_of_unknown_frequency_is_found():
     rng = np.random.default_rng(0)
     xs = [rng.uniform(-5, 5, (10, 1)) for _ in range(20)]
     ys = [np.sin(2.3 * x[:, 0] + rng.uniform(0, 6.3)) + 0.1 * rng.normal(size=10) for x in xs]
@@ -111,7 +111,5 @@ def test_a_wave_of_unknown_frequency_is_found():
     # 200 points over a range of 10: a phase error of 0.1 / sqrt(200) at its ends moves the frequency by less than 1%.
     np.testing.assert_allclose(np.abs(found.frequency) / scaler.x_std, 2.3, rtol=0.02)
     assert found.std > 0.5
-    without = fit_process(padded, ProcessConfig(tuning_evaluations=0, frequencies=0), jax.random.key(0)).kernel.parts[
-        -2
-    ]
-    assert without.std < 0.01
+    unsearched = ProcessConfig(tuning_evaluations=0, frequencies=0)
+    assert fit_process(padded, unsearched, jax.random.key(0)).kernel.parts[-2].std < 0.01

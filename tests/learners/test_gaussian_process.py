@@ -24,8 +24,10 @@ from scoreprior.gp.kernels import (
     squared_distances,
 )
 from scoreprior.gp.process import GaussianProcess
+from scoreprior.inference import ClosedForm
 from scoreprior.learners._base import groups_by_size
-from scoreprior.learners.gaussian_process import PooledGP, PooledGPPrior
+from scoreprior.learners._function_prior import FunctionPrior
+from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.tasks import Standardizer
 
 KERNELS = {
@@ -136,9 +138,8 @@ def test_draws_have_the_posterior_mean_and_covariance():
     assert (np.abs(np.cov(draws.T) - covariance) < 4 * spread + 1e-4).all()
 
 
-LIKELIEST = {
-    "process.tuning_evaluations": 0
-}  # hyper-parameters at their maximum likelihood, as these tests are about it
+LIKELIEST = {"process.tuning_evaluations": 0}
+"""Hyper-parameters at their maximum likelihood, as these tests are about it."""
 
 
 def matern_tasks(n: int, m: int, seed: int) -> sp.TaskSet:
@@ -157,7 +158,7 @@ def matern_tasks(n: int, m: int, seed: int) -> sp.TaskSet:
 def test_pooled_gp_recovers_the_parameters_that_made_the_tasks():
     tasks = matern_tasks(40, 15, 0)
     prior = sp.learner("pooled-gp", **LIKELIEST).fit(tasks, 0)
-    scaler, process = prior.standardizer, prior.process
+    scaler, process = prior.standardizer, prior.inference.process
     smooth = process.kernel.parts[0]
     # 600 points: log-parameters have standard errors of a few per cent; allow four of them.
     np.testing.assert_allclose(smooth.lengthscale * scaler.x_std, 0.8, rtol=0.2)
@@ -203,9 +204,9 @@ def test_hierarchical_gp_learns_a_shared_curve_that_the_pooled_gp_cannot():
 def test_many_tasks_are_fitted_on_a_subset_and_used_in_full():
     tasks = matern_tasks(60, 6, 2)
     config = ProcessConfig(deviation=("matern52",), most_tasks=20, centres=16, tuning_evaluations=0, frequencies=0)
-    process = PooledGP(config).fit(tasks, 0).process
+    process = PooledGP(config).fit(tasks, 0).inference.process
     assert isinstance(process.mean, BasisMean)
-    fewer = PooledGP(config).fit(tasks[:20], 0).process
+    fewer = PooledGP(config).fit(tasks[:20], 0).inference.process
     # More tasks know the shared mean better.
     x = np.linspace(-1, 1, 5, dtype=np.float32)[:, None]
     assert process.kernel.parts[-1].diagonal(x).mean() < fewer.kernel.parts[-1].diagonal(x).mean()
@@ -213,17 +214,19 @@ def test_many_tasks_are_fitted_on_a_subset_and_used_in_full():
 
 @pytest.mark.slow
 def test_long_tasks_are_fitted_on_some_of_their_points():
-    plain = {"deviation": ("smooth",), "centres": 8, "foresight": 0, "waves": 0, "candidates": 2}
+    plain = {"deviation": ("matern52",), "centres": 8, "tuning_evaluations": 0, "frequencies": 0, "starts": 2}
     tasks = matern_tasks(6, 40, 3)
-    few, all_points = (PooledGP(ProcessConfig(**plain, most_points=most)).fit(tasks, 0).process for most in (20, 40))
+    few, all_points = (
+        PooledGP(ProcessConfig(**plain, most_points=most)).fit(tasks, 0).inference.process for most in (20, 40)
+    )
     # The standard error of the logarithm of a standard deviation from n points is 1 / sqrt(2 n), here n = 6 * 20.
     difference = np.log(few.noise_std / all_points.noise_std)
     assert 0 < abs(difference) < 4 / np.sqrt(2 * 6 * 20)
-    longer = PooledGP(ProcessConfig(**plain, most_points=41)).fit(tasks, 0).process
+    longer = PooledGP(ProcessConfig(**plain, most_points=41)).fit(tasks, 0).inference.process
     np.testing.assert_array_equal(longer.noise_std, all_points.noise_std)
 
 
-class InChunks(PooledGPPrior):
+class InChunks(ClosedForm):
     chunk = 1
 
 
@@ -239,7 +242,8 @@ def test_many_tasks_are_inferred_with_others_of_their_size():
     assert [len(rows) for rows in groups_by_size(sizes, 12)] == [25, 2]  # eleven small ones are too few by now
     assert len(groups_by_size(sizes, 100)) == len(groups_by_size(np.array([0]), 1)) == 1
     process = GaussianProcess(ZeroMean(), Matern(jnp.float32(1.0), jnp.ones(1), 2.5), jnp.float32(0.1))
-    together, apart = (kind(Standardizer.fit(contexts), process) for kind in (PooledGPPrior, InChunks))
+    scaler = Standardizer.fit(contexts)
+    together, apart = (FunctionPrior(scaler, kind(process)) for kind in (ClosedForm, InChunks))
     queries = [np.linspace(-3, 3, 2 + i % 4) for i in range(len(sizes))]
     whole, parts = together.condition_many(contexts, 0), apart.condition_many(contexts, 0)
     assert [len(each.groups) for each in (whole, parts)] == [1, 3]
@@ -276,4 +280,4 @@ def test_the_pooled_process_is_as_rough_as_the_tasks(order: float):
     kernel = sk.Matern(length_scale=1.0, nu=order)
     ys = [rng.multivariate_normal(np.zeros(12), kernel(x) + 1e-4 * np.eye(12)) for x in xs]
     prior = sp.learner("pooled-gp", **LIKELIEST).fit(sp.TaskSet.from_arrays(xs, ys), 0)
-    assert prior.process.kernel.parts[0].order == order
+    assert prior.inference.process.kernel.parts[0].order == order
