@@ -15,6 +15,7 @@ import scoreprior as sp
 from scoreprior import training as _training
 from scoreprior.learners import _pacoh, pacoh_gp
 from scoreprior.learners.pacoh_gp import PACOHGP
+from scoreprior.networks import MLP
 from scoreprior.space import override, sample
 from scoreprior.tasks import PaddedTasks
 from scoreprior.training import TrainingConfig
@@ -34,7 +35,7 @@ def sinusoids(n: int, m: int, seed: int) -> sp.TaskSet:
     )
 
 
-def forward(network: pacoh_gp.TanhNetwork, x: np.ndarray) -> np.ndarray:
+def forward(network: MLP, x: np.ndarray) -> np.ndarray:
     for weight, bias in zip(network.weights[:-1], network.biases[:-1]):
         x = np.tanh(x @ np.asarray(weight, np.float64) + np.asarray(bias, np.float64))
     return x @ np.asarray(network.weights[-1], np.float64) + np.asarray(network.biases[-1], np.float64)
