@@ -1,5 +1,7 @@
 """SVGD: the direction against a double loop and blackjax, and posteriors known in closed form."""
 
+from dataclasses import fields, replace
+
 import blackjax
 import equinox as eqx
 import jax
@@ -9,7 +11,7 @@ import optax
 import pytest
 from jaxtyping import Array
 
-from scoreprior.inference import svgd
+from scoreprior.inference import FSVGDConfig, FVIConfig, svgd
 from scoreprior.inference.likelihood import likelihood_score, log_likelihood, minibatch
 from scoreprior.inference.svgd import SVGDConfig, ascend, rbf_kernel_and_repulsion, start, svgd_direction
 from scoreprior.tasks import PaddedTasks
@@ -184,3 +186,13 @@ def test_minibatch_of_fewer_real_points_than_asked_has_all_of_them(real):
     batch, weight = jax.jit(minibatch, static_argnums=2)(jax.random.key(1), context, 4)
     assert sorted(np.asarray(batch.y)[np.asarray(batch.mask)].tolist()) == list(range(real))
     assert float(weight) == 1.0
+
+
+@pytest.mark.parametrize("config", [SVGDConfig(steps=7), FSVGDConfig(steps=7), FVIConfig(steps=7, entropy="spectral")])
+def test_the_static_part_keeps_what_is_no_array(config):
+    static = svgd.static_part(config)
+    arrays = [field.name for field in fields(config.hyper(0.3)) if field.name != "noise_std"]
+    assert (
+        static == replace(config, **dict.fromkeys(arrays, 1.0)) == svgd.static_part(replace(config, learning_rate=9.0))
+    )
+    assert float(config.hyper(0.3).noise_std) == pytest.approx(0.3)

@@ -137,7 +137,7 @@ def functional() -> sp.Prior:
 
 def test_fsvgd_follows_the_exact_process_posterior(functional):
     tasks, x = gp_tasks(4, 6, 7), np.linspace(-1.8, 1.8, 15)[:, None]
-    process = GaussianProcess(functional.score.mean, functional.score.kernel, functional.noise_std)
+    process = GaussianProcess(functional.score.mean, functional.score.kernel, functional.hyper.noise_std)
     functions = functional.condition_many(tasks, 0).predict([x] * 4)
     batch = functional.standardizer.apply(tasks).padded()
     query = jnp.asarray(functional.standardizer.scale_x(x), jnp.float32)
@@ -178,3 +178,27 @@ def test_a_new_rate_compiles_nothing(name):
     first, second = (one.fit(tasks, 0, progress=False).condition_many(tasks, 0) for one in (learner, other))
     assert _base.infer_many._cached._cache_size() == before
     assert (first.predict([[0.0]] * 4)[0].mean != second.predict([[0.0]] * 4)[0].mean).all()
+
+
+def test_the_noise_of_tasks_that_cannot_be_split_is_a_tenth():
+    single = sp.TaskSet([sp.Task([[float(i)]], [float(i % 2)]) for i in range(3)])
+    assert float(VanillaBNN(SMALL).fit(single, 0, progress=False).hyper.noise_std) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("config", "bad"),
+    [
+        (VanillaBNN, {"noises": ()}),
+        (VanillaBNN, {"noise_std": 0.0}),
+        (FunctionalBNN, {"level": 0.0}),
+        (FunctionalVI, {"noise_std": -1.0}),
+        (GPPriorConfig, {"order": 2.0}),
+        (GPPriorConfig, {"most_points": 0}),
+        (SVGDConfig, {"steps": 0}),
+        (SVGDConfig, {"prior_std": 0.0}),
+        (SVGDConfig, {"final_rate": -0.1}),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(config, bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        config(**bad)

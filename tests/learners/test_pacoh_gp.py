@@ -217,9 +217,9 @@ def test_of_long_tasks_so_many_points_are_learned_from(monkeypatch):
 
 
 def test_settings_that_cannot_work_are_refused_and_the_space_is_made_of_others():
-    with pytest.raises(ValueError, match="at least one particle"):
+    with pytest.raises(ValueError, match="particles must be at least 1"):
         PACOHGP(particles=0)
-    with pytest.raises(ValueError, match="positive"):
+    with pytest.raises(ValueError, match="weight_std must be positive"):
         PACOHGP(weight_std=0.0)
     drawn = override(PACOHGP(), sample(PACOHGP.space, np.random.default_rng(0)))
     assert drawn != PACOHGP()

@@ -186,9 +186,9 @@ def test_new_rates_and_strengths_compile_nothing():
 
 
 def test_settings_that_cannot_work_are_refused_and_the_space_is_made_of_others():
-    with pytest.raises(ValueError, match="at least one prior"):
+    with pytest.raises(ValueError, match="samples must be at least 1"):
         PACOHNN(samples=0)
-    with pytest.raises(ValueError, match="positive"):
+    with pytest.raises(ValueError, match="mean_std must be positive"):
         PACOHNN(mean_std=0.0)
     drawn = override(PACOHNN(), sample(PACOHNN.space, np.random.default_rng(0)))
     assert drawn != PACOHNN()
