@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 
 import scoreprior as sp
-from scoreprior._compilation import LEVEL_1_NO_FUSION, LEVEL_1
+from scoreprior._compilation import LEVEL_1, LEVEL_1_NO_FUSION
 from scoreprior.learners import learner
 from scoreprior.learners._base import Prior, bare
 

@@ -37,7 +37,7 @@ def scores() -> dict[str, Score]:
     key = jax.random.key(0)
     return {
         "standard normal": lambda f, x: -f,
-        "Gaussian process": GaussianProcessScore(ZeroMean(), kernel, 0.05),
+        "Gaussian process": GaussianProcessScore(ZeroMean(), kernel),
         "network 16, 2 heads of 8": ScoreNetwork(1, NetworkConfig(embedding=16, heads=2, key_size=8), key),
         "network 32, 4 heads of 8": ScoreNetwork(1, NetworkConfig(), key),
     }

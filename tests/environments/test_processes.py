@@ -148,14 +148,14 @@ def test_oracle_is_the_conditional_of_the_exact_density(name):
     with jax.enable_x64(True):
         kernel = ExpSquared(1.0)
         process = (
-            GaussianProcessScore(sinusoidal_mean, kernel, 0.1)
+            GaussianProcessScore(sinusoidal_mean, kernel)
             if name == "gp-sinusoid"
-            else StudentTProcessScore(sinusoidal_mean, kernel, 5.0, 0.1)
+            else StudentTProcessScore(sinusoidal_mean, kernel, 5.0)
         )
         jitted = eqx.filter_jit(process.log_prob)
 
         def log_prob(y, x):
-            return jitted(jnp.asarray(y), jnp.asarray(x))
+            return jitted(jnp.asarray(y), jnp.asarray(x), 0.1)
 
         for context, target in zip(env.meta_test.context, env.meta_test.target):
             given = log_prob(context.y, context.x)

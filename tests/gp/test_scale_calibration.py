@@ -50,7 +50,7 @@ def tied(tasks: sp.TaskSet) -> sp.TaskSet:
 
 @pytest.mark.slow
 def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypatch: pytest.MonkeyPatch):
-    with_scale = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
+    calibrated = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
     # As `scale_calibration=False` does, but without compiling all of it for another configuration.
     monkeypatch.setattr(fit, "fit_scale_calibration", lambda pool, parameters, config: None)
     without = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
@@ -65,7 +65,7 @@ def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypa
         predictives = prior.condition_many(new.context, 0).predict([task.x for task in new.target])
         return np.array([metrics.nll(each, task.y) for each, task in zip(predictives, new.target)])
 
-    gain = nll(without) - nll(with_scale)
+    gain = nll(without) - nll(calibrated)
     assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
 
 

@@ -16,6 +16,7 @@ from scoreprior.inference.bnn import BNNConfig, init_particles
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.measurement import Box
 from scoreprior.scores.exact import GaussianProcessScore
+from scoreprior.scores.levels import NoiseLevels
 from scoreprior.tasks import PaddedTasks
 
 BOX = Box(jnp.array([-2.0]), jnp.array([2.0]))
@@ -38,7 +39,8 @@ class Linear(eqx.Module):
 
 
 # A process of three degrees of freedom has no density at more points; a little noise gives it one.
-SCORE = GaussianProcessScore(ZeroMean(), lambda x, z: features(x) @ features(z).T, 0.03)
+SCORE = GaussianProcessScore(ZeroMean(), lambda x, z: features(x) @ features(z).T)
+LEVELS = NoiseLevels(jnp.float32(0.03))
 
 
 def _context(slots: int = 4, real: int = 4, padding: float = 0.0) -> PaddedTasks:
@@ -64,7 +66,7 @@ def _exact(context: PaddedTasks) -> tuple[np.ndarray, np.ndarray]:
 
 @eqx.filter_jit
 def _run(score, config, hyper, context, particles, key, offset):
-    particles = fsvgd.run(score, BOX, config, hyper, context, particles, key, offset)
+    particles = fsvgd.run(score, LEVELS, BOX, config, hyper, context, particles, key, offset)
     return fsvgd.functions(particles, QUERY, offset)
 
 
@@ -127,21 +129,21 @@ def test_a_network_finds_a_gaussian_processs_posterior_mean():
     start = jax.jit(lambda key: init_particles(key, 10, 1, BNNConfig(), BOX.low, BOX.high))
     particles = start(jax.random.key(1))
     config = _config(learning_rate=3e-3, bandwidth=5.0, steps=600)
-    f = _functions(context, config, particles, score=GaussianProcessScore(ZeroMean(), kernel, 0.05))
+    f = _functions(context, config, particles, score=GaussianProcessScore(ZeroMean(), kernel))
     assert np.sqrt(np.mean((f.mean(0) - mean) ** 2)) < 0.1 * float(jnp.sqrt(variance).mean())
     assert 0.6 < float(f.std(0).mean() / jnp.sqrt(variance).mean()) < 1.1
 
 
 def _step(context, config, particles, seed=0, score=SCORE, **options):
     def step(hyper, context, particles, key):
-        return fsvgd.step(key, fsvgd.init(particles), context, score, BOX, config, hyper, **options)
+        return fsvgd.step(key, fsvgd.init(particles), context, score, LEVELS, BOX, config, hyper, **options)
 
     return jax.jit(step)(config.hyper(NOISE), context, particles, jax.random.key(seed))
 
 
 def test_scores_are_those_of_the_log_posterior():
-    """likelihood * m / batch + temperature * prior, by differentiating the density itself."""
-    config = _config(context_batch=3, temperature=0.7)
+    """likelihood * m / batch + prior, by differentiating the density itself."""
+    config = _config(context_batch=3)
     _, info = _step(_context(8, 6), config, Linear(jax.random.normal(jax.random.key(3), (5, 3))))
     measured = info.measured
     assert float(measured.weight) == 2.0
@@ -149,7 +151,7 @@ def test_scores_are_those_of_the_log_posterior():
 
     def log_posterior(f):
         data = -0.5 * jnp.sum(jnp.where(measured.observed, measured.y - f, 0.0) ** 2) / NOISE**2
-        return 2.0 * data + 0.7 * SCORE.log_prob(f, measured.x)
+        return 2.0 * data + SCORE.log_prob(f, measured.x, LEVELS.fine)
 
     expected = jax.jit(jax.vmap(jax.grad(log_posterior)))(info.f)
     np.testing.assert_allclose(info.scores, expected, rtol=1e-3, atol=1e-3 * float(jnp.abs(expected).max()))
@@ -164,7 +166,7 @@ def test_a_step_climbs():
 
     def log_posterior(theta):
         f = features(x) @ theta
-        return SCORE.log_prob(f, x) - 0.5 * jnp.sum(jnp.where(observed, y - f, 0.0) ** 2) / NOISE**2
+        return SCORE.log_prob(f, x, LEVELS.fine) - 0.5 * jnp.sum(jnp.where(observed, y - f, 0.0) ** 2) / NOISE**2
 
     before, gradient = jax.jit(jax.value_and_grad(log_posterior))(particles.theta[0])
     change = after.particles.theta[0] - particles.theta[0]
@@ -198,7 +200,7 @@ def test_an_offset_is_added_to_every_particle():
         return 3 * x[:, 0] ** 2
 
     particles = Linear(jax.random.normal(jax.random.key(1), (4, 3)))
-    shifted = GaussianProcessScore(offset, SCORE.kernel, SCORE.noise_std)
+    shifted = GaussianProcessScore(offset, SCORE.kernel)
     context = _context()
     moved = context._replace(y=context.y + offset(context.x))
     config = _config(steps=50)
@@ -210,26 +212,10 @@ def test_an_offset_is_added_to_every_particle():
     np.testing.assert_allclose(scales, np.full(locs.shape, 0.2), rtol=1e-6)
 
 
-def test_prepare_is_called_once_per_step_for_all_particles():
-    shapes = []
-
-    class Prepared(eqx.Module):
-        def prepare(self, x):
-            shapes.append(x.shape)
-            precision = jnp.linalg.inv(features(x) @ features(x).T + 0.03**2 * jnp.eye(len(x)))
-            return lambda f: -precision @ f
-
-        def __call__(self, f, x):
-            raise AssertionError("`prepare` takes precedence")
-
-    _step(_context(), _config(), Linear(jnp.ones((5, 3))), score=Prepared())
-    assert shapes == [(12, 1)]
-
-
-def test_a_score_without_prepare_still_factorises_once_for_all_particles():
+def test_a_gram_matrix_is_factored_once_for_all_particles():
     config = _config(steps=1)
     jaxpr = str(
-        jax.make_jaxpr(lambda p, key: fsvgd.run(SCORE, BOX, config, config.hyper(NOISE), _context(), p, key))(
+        jax.make_jaxpr(lambda p, key: fsvgd.run(SCORE, LEVELS, BOX, config, config.hyper(NOISE), _context(), p, key))(
             Linear(jnp.ones((5, 3))), jax.random.key(0)
         )
     )
@@ -245,14 +231,14 @@ def test_hyper_parameters_keys_and_data_do_not_retrace():
     @eqx.filter_jit
     def run(score, config, hyper, context, particles, keys):
         traces.append(1)
-        one = jax.vmap(lambda key: fsvgd.run(score, BOX, config, hyper, context, particles, key))
+        one = jax.vmap(lambda key: fsvgd.run(score, LEVELS, BOX, config, hyper, context, particles, key))
         return one(keys).theta
 
     config = _config(steps=3)
     particles = Linear(jax.random.normal(jax.random.key(0), (4, 3)))
     base = config.hyper(NOISE)
     results = []
-    for change in ({}, {"learning_rate": 0.1}, {"bandwidth": 4.0}, {"noise_std": 1.0}, {"temperature": 0.5}):
+    for change in ({}, {"learning_rate": 0.1}, {"bandwidth": 4.0}, {"noise_std": 1.0}):
         hyper = replace(base, **{name: jnp.asarray(value, jnp.float32) for name, value in change.items()})
         results.append(run(SCORE, config, hyper, _context(), particles, jax.random.split(jax.random.key(0), 2)))
     results.append(run(SCORE, config, base, _context(), particles, jax.random.split(jax.random.key(5), 2)))
@@ -274,9 +260,7 @@ def test_the_learning_rate_decays_to_its_final_fraction():
     np.testing.assert_allclose(values, [0.4, 0.4 * 0.505, 0.004, 0.004], rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "bad", [{"particles": 0}, {"steps": 0.5}, {"bandwidth": 0.0}, {"context_batch": 0}, {"temperature": -1.0}]
-)
+@pytest.mark.parametrize("bad", [{"particles": 0}, {"steps": 0.5}, {"bandwidth": 0.0}, {"context_batch": 0}])
 def test_bad_settings_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         FSVGDConfig(**bad)

@@ -41,7 +41,7 @@ def _context() -> PaddedTasks:
 
 def _run(config, seed=1, number=400):
     particles = Line(jnp.zeros(number), jnp.zeros(number))
-    score = GaussianProcessScore(ZeroMean(), KERNEL, config.function_noise)
+    score = GaussianProcessScore(ZeroMean(), KERNEL)
 
     @jax.jit
     def run(hyper, key):
@@ -124,7 +124,7 @@ def test_draws_of_q_have_its_moments():
 def test_hyper_parameters_do_not_retrace():
     traces = []
     config = FVIConfig(steps=2, samples=4)
-    score = GaussianProcessScore(ZeroMean(), KERNEL, 0.1)
+    score = GaussianProcessScore(ZeroMean(), KERNEL)
 
     @eqx.filter_jit
     def run(hyper, key):
@@ -148,17 +148,3 @@ def test_bad_settings_are_refused():
     for bad in ({"steps": 0}, {"function_noise": 0.0}, {"final_rate": 2.0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             FVIConfig(**bad)
-
-
-@pytest.mark.parametrize(("algorithm", "config"), [(fvi, FVIConfig()), (fsvgd, fsvgd.FSVGDConfig())])
-def test_a_config_runs_the_algorithm_it_configures(algorithm, config, monkeypatch):
-    monkeypatch.setattr(algorithm, "run", lambda *arguments: arguments)
-    assert config.run("score", "nu", "hyper", "context", "particles", "key") == (
-        "score",
-        "nu",
-        config,
-        "hyper",
-        "context",
-        "particles",
-        "key",
-    )

@@ -11,10 +11,9 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from scoreprior import kernels
-from scoreprior.gp import ProcessConfig
+from scoreprior.gp import ProcessConfig, kernels
 from scoreprior.gp.process import GaussianProcess
-from scoreprior.interpolators import GPInterpolator, gp
+from scoreprior.interpolators import GPInterpolator, MaternInterpolator, gp
 from scoreprior.interpolators._base import folds, task_keys
 from scoreprior.interpolators.gp import LENGTHSCALES, cross_validate
 from scoreprior.tasks import PaddedTasks, Task, TaskSet
@@ -68,7 +67,7 @@ def assert_moments(sample: np.ndarray, mean: np.ndarray, cov: np.ndarray, jitter
 
 @pytest.fixture(scope="module")
 def paper():
-    return GPInterpolator(mode="paper").fit(PADDED, 3)
+    return MaternInterpolator().fit(PADDED, 3)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,7 @@ def test_draws_have_the_closed_form_mean_and_covariance(paper, paper_draws, inde
 
 
 def test_mean_only_is_the_posterior_mean_of_each_task_alone(paper_draws):
-    fitted = GPInterpolator(mode="paper", mean_only=True).fit(PADDED, 3)
+    fitted = MaternInterpolator(mean_only=True).fit(PADDED, 3)
     lengthscale = float(fitted.process.kernel.lengthscale[0])
     expected = [exact(task, lengthscale).predict(np.asarray(POINTS, np.float64)) for task in TASKS]
     means = draws(fitted, count=2)
@@ -129,7 +128,7 @@ def test_cross_validation_finds_the_lengthscale_of_a_known_process(true):
         x = rng.uniform(-2, 2, (12, 1))
         cov = Matern(LENGTHSCALES[true], nu=2.5)(x) + NOISE**2 * np.eye(12)
         tasks.append(Task(x, np.linalg.cholesky(cov) @ rng.standard_normal(12)))
-    fitted = GPInterpolator(mode="paper").fit(TaskSet(tasks).padded(), 0)
+    fitted = MaternInterpolator().fit(TaskSet(tasks).padded(), 0)
     chosen = np.argmin(np.abs(np.array(LENGTHSCALES) - float(fitted.process.kernel.lengthscale[0])))
     assert abs(chosen - true) <= 1
 
@@ -149,7 +148,7 @@ def test_what_the_padding_holds_does_not_matter(paper, paper_draws):
     dirty = PaddedTasks(
         jnp.where(PADDED.mask[..., None], PADDED.x, 37.0), jnp.where(PADDED.mask, PADDED.y, -5.0), PADDED.mask
     )
-    fitted = GPInterpolator(mode="paper").fit(dirty, 3)
+    fitted = MaternInterpolator().fit(dirty, 3)
     np.testing.assert_array_equal(fitted.process.kernel.lengthscale, paper.process.kernel.lengthscale)
     np.testing.assert_array_equal(draws(fitted), paper_draws)
 
@@ -185,7 +184,7 @@ def test_draws_pass_near_the_training_points(paper):
 
 
 @pytest.mark.parametrize("index", [0, 3])
-def test_pooled_mode_conditions_the_learned_process(monkeypatch, index):
+def test_the_pooled_interpolator_conditions_the_learned_process(monkeypatch, index):
     kernel = kernels.Matern(jnp.float32(0.8), jnp.float32([0.7, 1.5]), 1.5)
     mean = kernels.LinearMean(jnp.float32(0.3), jnp.float32([1.0, -0.5]))
     asked = []
@@ -196,7 +195,7 @@ def test_pooled_mode_conditions_the_learned_process(monkeypatch, index):
 
     monkeypatch.setattr(gp, "fit_process", learn)
     config = ProcessConfig(centres=5)
-    fitted = GPInterpolator(mode="pooled", pooling=config).fit(PADDED, 3)
+    fitted = GPInterpolator(process=config).fit(PADDED, 3)
     assert asked[0][:2] == (PADDED, config)
     task, query = TASKS[index], QUERY.astype(np.float64)
     slope = np.array([1.0, -0.5])
@@ -207,15 +206,13 @@ def test_pooled_mode_conditions_the_learned_process(monkeypatch, index):
 
 @pytest.mark.slow
 def test_the_learned_process_fits_awkward_tasks():
-    fitted = GPInterpolator(mode="pooled").fit(PADDED, 3)
+    fitted = GPInterpolator().fit(PADDED, 3)
     assert np.isfinite(draws(fitted)).all()
     assert float(fitted.process.noise_std) < 3 * NOISE
     assert np.all(residuals(fitted) < 2 * float(fitted.process.noise_std))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("mode", "exact"), ("noise_std", 0.0), ("lengthscales", ()), ("lengthscales", (0.0,))]
-)
+@pytest.mark.parametrize(("field", "value"), [("noise_std", 0.0), ("lengthscales", ()), ("lengthscales", (0.0,))])
 def test_impossible_settings_are_refused(field, value):
     with pytest.raises(ValueError, match=field):
-        GPInterpolator(**{field: value})
+        MaternInterpolator(**{field: value})

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.special import eval_jacobi
 
-from scoreprior.inference.fsvgd import prior_at
 from scoreprior.interpolators._base import FittedInterpolator
 from scoreprior.scores import (
     Gaussian,
@@ -278,20 +277,30 @@ class _Lines(FittedInterpolator):
 def test_sampled_score_is_a_score_of_the_process():
     """Many draws of f = c + a + b x + noise with a Gaussian fitted: the exact score, for any measurement set."""
     centres = jnp.asarray([-1.0, 1.0])
-    score = SampledScore(_Lines(centres), jax.random.key(0), jnp.float32(0.5), ShrunkGaussian(), 4000)
+    score = SampledScore(_Lines(centres), jax.random.key(0), ShrunkGaussian(), 4000)
     x, f = jnp.asarray([[-1.0], [0.2], [1.0]]), jnp.asarray([0.4, -0.3, 1.0])
     covariance = 1 + 1 + x @ x.T + 0.25 * jnp.eye(3)  # centres add variance 1
     expected = -np.linalg.solve(covariance, f)
-    prepared = jax.jit(lambda x, f: prior_at(score, x)(f))(x, f)
+    found = eqx.filter_jit(score)(f, x, jnp.float32(0.5))
     # 8000 draws determine a covariance to about 1.6%; its inverse to that times the condition number's root, below 5.
-    np.testing.assert_allclose(prepared, expected, atol=0.08 * np.abs(expected).max() + 0.05)
-    np.testing.assert_array_equal(prepared, eqx.filter_jit(score)(f, x))
+    np.testing.assert_allclose(found, expected, atol=0.08 * np.abs(expected).max() + 0.05)
+
+
+def test_a_batch_of_functions_shares_the_fit_of_a_sampled_score():
+    """What depends on x alone is not batched: as many draws are made for ten functions as for one."""
+    score = SampledScore(_Lines(jnp.zeros(5)), jax.random.key(0), ShrunkGaussian())
+    x, f = jnp.asarray([[0.0], [0.5]]), jnp.ones((10, 2))
+    made = jax.make_jaxpr(jax.vmap(lambda one: score(one, x, jnp.float32(0.1))))(f)
+    draws = [each for each in made.eqns if each.primitive.name == "cholesky"]
+    assert all(each.invars[0].aval.ndim == 2 for each in draws)
+    both = jax.vmap(lambda one: score(one, x, jnp.float32(0.1)))(f)
+    np.testing.assert_allclose(both[0], score(f[0], x, jnp.float32(0.1)), rtol=1e-5)
 
 
 def test_sampled_score_draws_anew_for_another_set_and_repeats_itself_for_the_same():
-    score = SampledScore(_Lines(jnp.zeros(5)), jax.random.key(0), jnp.float32(0.0), ssge(), 2)
+    score = SampledScore(_Lines(jnp.zeros(5)), jax.random.key(0), ssge(), 2)
     x = jnp.asarray([[0.0], [0.5]])
-    sample = eqx.filter_jit(score.sample)
+    sample = eqx.filter_jit(lambda x: score.sample(x, jnp.float32(0.0)))
     first, again, other = sample(x), sample(x), sample(x.at[1, 0].add(1e-6))
     assert first.shape == (10, 2)
     np.testing.assert_array_equal(first, again)

@@ -63,17 +63,45 @@ def _numerical_score(density, f, step=1e-4):
     return np.array([(density(f + e) - density(f - e)) / (2 * step) for e in step * np.eye(len(f))])
 
 
+class Noised(eqx.Module):
+    """A score with a noise level of its own."""
+
+    score: GaussianProcessScore | StudentTProcessScore
+    noise: float
+
+    def __call__(self, f, x):
+        return self.score(f, x, self.noise)
+
+    def log_prob(self, f, x):
+        return self.score.log_prob(f, x, self.noise)
+
+    def sample(self, x, key, n):
+        return self.score.sample(x, key, n, self.noise)
+
+
+def test_every_point_may_have_a_noise_of_its_own(double):
+    """-(K + diag(noise^2))^-1 (f - m), by NumPy."""
+    score = GaussianProcessScore(sinusoidal_mean, ExpSquared(1.0))
+    noise = np.array([0.0, 0.1, 1.0, 30.0])
+    f = _mean(X) + np.array([0.5, -1.0, 0.3, 2.0])
+    gram = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1)) + np.diag(noise**2)
+    gram += JITTER * np.mean(np.diag(gram)) * np.eye(4)
+    expected = -np.linalg.solve(gram, f - _mean(X))
+    found = eqx.filter_jit(score)(jnp.asarray(f), jnp.asarray(X), jnp.asarray(noise))
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
 def _processes():
     kernel = ExpSquared(1.0)
     return {
         "gp": (GaussianProcessScore(sinusoidal_mean, kernel), lambda f, x: _gp_density(f, x)),
         "gp-noise": (
-            GaussianProcessScore(sinusoidal_mean, kernel, NOISE),
+            Noised(GaussianProcessScore(sinusoidal_mean, kernel), NOISE),
             lambda f, x: _gp_density(f, x, NOISE),
         ),
         "tp": (StudentTProcessScore(sinusoidal_mean, kernel, 5.0), lambda f, x: _tp_density(f, x, 5.0)),
         "tp-noise": (
-            StudentTProcessScore(sinusoidal_mean, kernel, 5.0, NOISE),
+            Noised(StudentTProcessScore(sinusoidal_mean, kernel, 5.0), NOISE),
             lambda f, x: _noisy_tp_density(f, x, 5.0, NOISE),
         ),
     }
@@ -134,7 +162,7 @@ def test_noise_vanishes_from_the_noisy_student_t_score(double):
     x = jnp.array([[-3.0], [0.0], [3.0]])
     f = jnp.asarray(sinusoidal_mean(x)) + jnp.array([1.0, -0.5, 2.0])
     clean = StudentTProcessScore(sinusoidal_mean, ExpSquared(1.0), 5.0)
-    noisy = StudentTProcessScore(sinusoidal_mean, ExpSquared(1.0), 5.0, 1e-4)
+    noisy = Noised(StudentTProcessScore(sinusoidal_mean, ExpSquared(1.0), 5.0), 1e-4)
     np.testing.assert_allclose(_evaluate(noisy, f, x)[-1], _evaluate(clean, f, x)[-1], rtol=1e-6)
 
 
@@ -142,7 +170,8 @@ def test_noise_vanishes_from_the_noisy_student_t_score(double):
 def test_draws_have_the_stated_moments(name):
     score, _ = _processes()[name]
     if name.startswith("tp"):  # the standard error of a covariance needs well more than 4 degrees of freedom
-        score = StudentTProcessScore(sinusoidal_mean, ExpSquared(1.0), 15.0, score.noise_std or 0.0)
+        score = StudentTProcessScore(sinusoidal_mean, ExpSquared(1.0), 15.0)
+        score = Noised(score, NOISE) if "noise" in name else score
     n = N_DRAWS
     draws = np.asarray(score.sample(jnp.asarray(X), 7, n), np.float64)
     assert draws.shape == (n, len(X))

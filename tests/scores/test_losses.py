@@ -40,18 +40,14 @@ def _delta(f):
     return jnp.array([[0.3, 0.0, -0.2], [0.1, -0.4, 0.0], [0.0, 0.5, 0.2]]) @ f + jnp.array([0.2, -0.1, 0.3])
 
 
-def _at(score, noise):
-    return lambda f, x: score(f, x, noise)
-
-
 # Objective, the score that minimises it, the same plus delta; noise level and weight of 1/2 E ||delta||^2.
 OBJECTIVES = {
-    "exact_trace": (losses.exact_trace, _truth, _perturbed, lambda: (0.0, 1.0)),
+    "exact_trace": (losses.exact_trace_of_any, _truth, _perturbed, lambda: (0.0, 1.0)),
     "sliced": (losses.sliced, _truth, _perturbed, lambda: (0.0, 1.0)),
     "denoising": (
         losses.denoising(NOISE),
-        _at(_truth, NOISE),
-        _at(_perturbed, NOISE),
+        _truth,
+        _perturbed,
         lambda: (NOISE, NOISE**2),
     ),
     "noise_conditional": (losses.noise_conditional(0.1, 1.0), _truth, _perturbed, None),
@@ -101,7 +97,7 @@ def test_gradient_of_a_linear_family_vanishes_at_the_true_score(name):
 
 def test_exact_trace_of_a_linear_score_in_closed_form():
     f = _draws(50, 6)
-    loss = jax.jit(lambda f: losses.exact_trace(_truth, f, X, jax.random.key(0)))(f)
+    loss = jax.jit(lambda f: losses.exact_trace_of_any(_truth, f, X, jax.random.key(0)))(f)
     scores = -(np.asarray(f) - MEAN) @ np.asarray(_precision(0.0))
     expected = -np.trace(_precision(0.0)) + 0.5 * np.mean(np.sum(scores**2, axis=1))
     assert float(loss) == pytest.approx(expected, rel=1e-4)
@@ -109,8 +105,8 @@ def test_exact_trace_of_a_linear_score_in_closed_form():
 
 def test_one_measurement_set_per_function_or_one_for_all():
     f, key = _draws(5, 7), jax.random.key(8)
-    for objective in (losses.exact_trace, losses.sliced, losses.denoising(NOISE)):
-        loss = jax.jit(lambda x, objective=objective: objective(lambda g, x: jnp.sin(g * x[:, 0]), f, x, key))
+    for objective in (losses.exact_trace_of_any, losses.sliced, losses.denoising(NOISE)):
+        loss = jax.jit(lambda x, objective=objective: objective(lambda g, x, *noise: jnp.sin(g * x[:, 0]), f, x, key))
         assert float(loss(X)) == pytest.approx(float(loss(np.broadcast_to(X, (5, 3, 1)))), rel=1e-5)
         moved = np.stack([X, X, X, X, 2 * X])
         assert float(loss(moved)) != pytest.approx(float(loss(X)), rel=1e-3)
@@ -133,8 +129,10 @@ def test_spectral_penalty_is_half_the_sum_of_squared_norms():
 def test_regularisers_add_up():
     f, key = _draws(20, 13), jax.random.key(14)
     penalty = lambda score, f, x, key: jnp.asarray(2.0)  # noqa: E731
-    combined = losses.regularised(losses.exact_trace, (0.5, penalty), (jnp.asarray(3.0), penalty))
-    total, plain = jax.jit(lambda f, key: [loss(_truth, f, X, key) for loss in (combined, losses.exact_trace)])(f, key)
+    combined = losses.regularised(losses.exact_trace_of_any, (0.5, penalty), (jnp.asarray(3.0), penalty))
+    total, plain = jax.jit(lambda f, key: [loss(_truth, f, X, key) for loss in (combined, losses.exact_trace_of_any)])(
+        f, key
+    )
     assert float(total - plain) == pytest.approx(7.0, rel=1e-4)
 
 
@@ -144,7 +142,7 @@ def test_changing_the_noise_level_does_not_retrace():
     @eqx.filter_jit
     def run(objective, f):
         traces.append(1)
-        return objective(lambda g, x: -g, f, X, jax.random.key(0))
+        return objective(lambda g, x, noise: -g, f, X, jax.random.key(0))
 
     f = _draws(4, 15)
     assert float(run(losses.denoising(0.1), f)) != float(run(losses.denoising(0.5), f))
