@@ -11,7 +11,7 @@ from scoreprior.bench.report.bookkeeping import cost_table, failure_table, prove
 from scoreprior.bench.report.figures import figures
 from scoreprior.bench.report.findings import findings
 from scoreprior.bench.report.latex import latex
-from scoreprior.bench.report.markdown import markdown, markdown_table
+from scoreprior.bench.report.markdown import markdown, markdown_table, wrapped
 from scoreprior.bench.report.page import page
 from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.significance import NAME
@@ -80,4 +80,4 @@ def _filled(page: Path, paragraphs: list[str], tables: list[str]) -> str:
         raise ValueError(f"{page} needs the lines {_OPEN} and {_CLOSE}, once each, for the tables to go between.")
     before, rest = text.split(_OPEN)
     after = rest.split(_CLOSE)[1]
-    return "\n\n".join([before + _OPEN, *paragraphs, *tables, _CLOSE + after])
+    return "\n\n".join([before + _OPEN, *map(wrapped, paragraphs), *tables, _CLOSE + after])

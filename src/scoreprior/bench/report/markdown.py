@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from scoreprior.bench.report.table import Row, Table, Value
+
+_WIDTH = 160
+
+
+def wrapped(text: str) -> str:
+    """A paragraph in lines that a reader of the source can follow."""
+    return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def markdown_table(table: Table, level: int = 3) -> str:
@@ -15,13 +23,13 @@ def markdown_table(table: Table, level: int = 3) -> str:
         "|" + "---|" * width,
         *(_line(row, width) for row in table.rows),
     ]
-    parts = [f"{'#' * level} {table.title}", table.caption, "\n".join(lines)]
+    parts = [f"{'#' * level} {table.title}", wrapped(table.caption), "\n".join(lines)]
     return "\n\n".join(part for part in parts if part)
 
 
 def markdown(title: str, paragraphs: Sequence[str], tables: Sequence[Table]) -> str:
     """The whole report."""
-    return "\n\n".join([f"# {title}", *paragraphs, *(markdown_table(table, 2) for table in tables)]) + "\n"
+    return "\n\n".join([f"# {title}", *map(wrapped, paragraphs), *(markdown_table(table, 2) for table in tables)]) + "\n"
 
 
 def _line(row: Row, width: int) -> str:

@@ -1,0 +1,267 @@
+"""Figures in the text of the docs are those of the records in results/: sentences and rows are computed again here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scoreprior import environment
+from scoreprior.bench.campaign import read_records
+from scoreprior.bench.cell import Cell, canonical
+from scoreprior.bench.report.results import Entry, Results
+from scoreprior.bench.report.table import number
+from scoreprior.bench.selected import load_selection
+
+ROOT = Path(__file__).parents[1]
+BENCH = ROOT / "results" / "bench"
+REPRODUCED = ROOT / "results" / "reproduce"
+LEARNED_FROM = ("physionet-gcs", "physionet-hct", "berkeley", "argus-sim", "swissfel-sim", "sinusoid")
+ENVIRONMENTS = (*LEARNED_FROM, "student-t-sinusoid")
+
+
+def text_of(page: str) -> str:
+    """The page with every run of white space as one space, so that line ends do not matter."""
+    return " ".join((ROOT / "docs" / page).read_text().split())
+
+
+def rows_of(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table with this first column."""
+    lines = iter((ROOT / "docs" / page).read_text().splitlines())
+    for line in lines:
+        if line.startswith(f"| {heading} |"):
+            next(lines)
+            found = []
+            for row in lines:
+                if not row.startswith("|"):
+                    return found
+                found.append([cell.strip() for cell in row.strip("| ").split(" | ")])
+    raise AssertionError(f"{page} has no table whose first column is {heading!r}")
+
+
+@cache
+def results(split: int = 0) -> Results:
+    return Results.load(BENCH, split=split)
+
+
+def reported(environment: str, method: str, metric: str, split: int = 0) -> float:
+    """The mean over seeds in the tables."""
+    return results(split).get(environment, method).figure(metric).mean
+
+
+def with_defaults(environment: str, method: str) -> Entry:
+    return next(
+        each for each in results().entries[environment, method].values() if not each.cells[0].overrides
+    )
+
+
+def test_the_network_was_left_out_everywhere():
+    for each in ENVIRONMENTS:
+        ours, exact = (with_defaults(each, name).figure("rmse").mean for name in ("mars-gp", "hierarchical-gp"))
+        assert abs(ours - exact) < 1e-4 * exact
+    assert "With default settings `mars-gp` and `hierarchical-gp` have the same RMSE on all seven" in text_of("results.md")
+
+
+def sentences() -> dict[str, str]:
+    """What results.md says, by what it is about."""
+    rmse = lambda *cell: number(reported(*cell, "rmse"))  # noqa: E731
+    nll = lambda *cell: f"{reported(*cell, 'nll'):.2f}"  # noqa: E731
+    covered = lambda *cell: f"{reported(*cell, 'pooled_coverage90'):.0%}"  # noqa: E731
+    gcs, hct, lags = "physionet-gcs", "physionet-hct", "berkeley"
+    runaway = results().get(gcs, "mars-gp-paper").values("rmse")[0]
+    others = range(1, 6)
+    berkeley = {name: np.array([reported(lags, name, "rmse", s) for s in others]) for name in ("newest-lag", "mars-gp")}
+    hct_gap = {
+        name: np.array([reported(hct, name, "pooled_calibration_error", s) for s in others])
+        for name in ("context-mean", "mars-gp")
+    }
+    default = {name: with_defaults(name, "mars-gp") for name in ENVIRONMENTS}
+    return {
+        "berkeley": (
+            f"On Berkeley `newest-lag` has an RMSE of {rmse(lags, 'newest-lag')} and `mars-gp` {rmse(lags, 'mars-gp')}; "
+            f"the NLL is {nll(lags, 'newest-lag')} and {nll(lags, 'mars-gp')}."
+        ),
+        "gcs": (
+            f"On GCS `last-value` has an RMSE of {rmse(gcs, 'last-value')} and `mars-gp` {rmse(gcs, 'mars-gp')}; "
+            f"the NLL is {nll(gcs, 'last-value')} and {nll(gcs, 'mars-gp')}."
+        ),
+        "intervals": (
+            f"`pooled-gp` has the lowest RMSE of the learned methods on GCS ({rmse(gcs, 'pooled-gp')}), but "
+            f"{covered(gcs, 'pooled-gp')} of the observations in its 90% interval; `mars-gp` has {covered(gcs, 'mars-gp')}."
+        ),
+        "oracle": (
+            f"On the sinusoids `mars-gp` has an RMSE of {rmse('sinusoid', 'mars-gp')} (oracle "
+            f"{rmse('sinusoid', 'oracle')}), on the Student-t sinusoids {rmse('student-t-sinusoid', 'mars-gp')} "
+            f"(oracle {rmse('student-t-sinusoid', 'oracle')})."
+        ),
+        "divergence": (
+            f"On GCS the particles of {np.mean(runaway > 100):.0%} of the patients diverge (RMSE above 100), and the "
+            f"median patient has an RMSE of {np.median(runaway):.2f}."
+        ),
+        "splits of Berkeley": (
+            f"On five other splits of Berkeley `mars-gp` has the lower RMSE in "
+            f"{np.sum(berkeley['mars-gp'] < berkeley['newest-lag'])} and {berkeley['mars-gp'].mean():.3f} on average; "
+            f"`newest-lag` has {berkeley['newest-lag'].mean():.3f}."
+        ),
+        "splits of HCT": (
+            f"On five other splits of HCT `context-mean` has the lower pooled calibration error in "
+            f"{np.sum(hct_gap['context-mean'] < hct_gap['mars-gp'])}, but `mars-gp` is lower on average "
+            f"({hct_gap['mars-gp'].mean():.3f} against {hct_gap['context-mean'].mean():.3f})."
+        ),
+        "tuning": (
+            f"On test tasks the selected settings are no better than the defaults: an RMSE of "
+            f"{reported('swissfel-sim', 'mars-gp', 'rmse'):.1f} instead of "
+            f"{default['swissfel-sim'].figure('rmse').mean:.1f} on swissfel-sim, an NLL of "
+            f"{reported('student-t-sinusoid', 'mars-gp', 'nll'):.3f} instead of "
+            f"{default['student-t-sinusoid'].figure('nll').mean:.3f} on the Student-t sinusoids."
+        ),
+    }
+
+
+@pytest.mark.parametrize("topic", sentences())
+def test_sentences_of_the_results_are_computed_from_the_records(topic):
+    assert sentences()[topic] in text_of("results.md")
+
+
+@pytest.mark.data("physionet")
+def test_carrying_coma_scores_forward_wins_by_patients_who_never_change():
+    """The rule's lead on GCS is an average over patients, not over observations."""
+    test = environment("physionet-gcs").meta_test
+    points = np.array([len(task) for task in test.target])
+    constant = np.array([np.all(target.y == context.y[-1]) for context, target in zip(test.context, test.target)])
+    rule, mars = (
+        np.array([record["tasks"]["rmse"] for record in results().get("physionet-gcs", name).records], float)
+        for name in ("last-value", "mars-gp")
+    )
+    over_points = lambda errors: np.mean(np.sqrt(errors**2 @ points / points.sum()))  # noqa: E731
+    assert rule[:, constant].max() < 1e-6  # round-off
+    told = (
+        f"{constant.mean():.0%} of the test patients keep their last score; there the rule's error is 0. On the others "
+        f"`mars-gp` has an RMSE of {mars[:, ~constant].mean():.2f} and the rule {rule[:, ~constant].mean():.2f}; over "
+        f"all observations, with equal weight, {over_points(mars):.2f} and {over_points(rule):.2f}."
+    )
+    assert told in text_of("results.md")
+
+
+def configuration(environment: str, method: str, settings: str) -> str:
+    """The canonical settings that a row of the experiment log names."""
+    if settings == "defaults":
+        return "{}"
+    if settings == "selected":
+        return canonical(load_selection(BENCH, environment, method).settings)
+    pairs = [each.split("=", 1) for each in re.findall(r"`([^`]+)`", settings)]
+    return canonical({name: json.loads(value) for name, value in pairs})
+
+
+def logged(cells: Sequence[str]) -> tuple[float, float]:
+    """RMSE and NLL, means over the splits and seeds that a row of the log names."""
+    environment, method, settings, part, splits, seeds = cells
+    wanted = configuration(environment, method.strip("`"), settings)
+    numbers = lambda text: {int(each) for each in text.split(", ")}  # noqa: E731
+
+    def fits(cell: Cell) -> bool:
+        named = (cell.environment, cell.method, cell.part, cell.budget) == (environment, method.strip("`"), part, "full")
+        return named and canonical(json.loads(cell.settings)) == wanted
+
+    found = {(cell.split, cell.seed): record for cell, record in read_records(BENCH) if fits(cell)}
+    chosen = [found[split, seed] for split in numbers(splits) for seed in numbers(seeds)]
+    return tuple(float(np.mean([record["summary"][metric] for record in chosen])) for metric in ("rmse", "nll"))
+
+
+def test_rows_of_the_experiment_log_are_means_of_records():
+    page = (ROOT / "docs" / "experiment-log.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if re.match(r"\| [a-z-]+ \| `", line)]
+    assert len(rows) > 20
+    for row in rows:
+        assert [number(value) for value in logged(row[:6])] == [cell.strip() for cell in row[6:8]], row
+
+
+def test_the_tables_of_score_estimation_are_those_of_the_records():
+    page = (ROOT / "docs" / "score-estimation.md").read_text()
+    for name, heading in (("table7", "RMSE"), ("table8", "cosine")):
+        figures = json.loads((REPRODUCED / f"{name}.json").read_text())["figures"]
+        shown = {row[0]: row[1:] for row in rows_of("score-estimation.md", heading)}
+        assert list(shown) == list(figures)
+        for estimator, problems in figures.items():
+            for cell, each in zip(shown[estimator], problems.values(), strict=True):
+                paper = "-" if each["paper"] is None else f"{each['paper']:.2f}"
+                assert cell == f"{paper} / {each['one_set']:.2f} / {each['mean']:.2f} ± {each['standard_error']:.2f}"
+    for sentence in json.loads((REPRODUCED / "table7.json").read_text())["findings"][4:7]:
+        assert sentence in " ".join(page.split())
+
+
+def figure(number: int) -> dict:
+    return json.loads((REPRODUCED / f"figure{number}.json").read_text())
+
+
+def captions() -> dict[str, str]:
+    """What score-estimation.md says of the figures."""
+    one, two, three, five, six = (figure(each) for each in (1, 2, 3, 5, 6))
+    error = {name: each["rmse"] for name, each in one["errors"].items()}
+    spread = {name: np.median(values) for name, values in two["implied_std"].items()}
+    heavy = {
+        kind: {name: np.mean(each["rmse"]) for name, each in found["estimates"].items()}
+        for kind, found in five["distributions"].items()
+    }
+    wide = six["spreads"]
+    return {
+        "figure 1": (
+            f"RMSE on 20 unseen tasks: vanilla BNN {error['vanilla-bnn']:.2f}, functional BNN {error['fbnn-gp']:.2f}, "
+            f"MARS {error['mars-gp']:.2f}, the true process {error['oracle']:.2f}."
+        ),
+        "figure 2": (
+            f"Median over five seeds of the implied standard deviation (truth: 1): normalised {spread['with']:.2f}, not "
+            f"normalised {spread['without']:.2f}; in (a) SSGE {spread['ssge']:.2f} with the median bandwidth, "
+            f"{spread['ssge, bandwidth 0.2']:.2f} with 0.2, and the network {spread['network']:.2f}."
+        ),
+        "figure 3": (
+            f"RMSE on ten unseen tasks: zero biases {np.mean(three['rmse']['constant']['2000']):.2f}, Steinwart biases "
+            f"{np.mean(three['rmse']['steinwart']['2000']):.2f}."
+        ),
+        "figure 5": (
+            f"RMSE of the score: Laplace, SSGE {heavy['Laplace']['ssge']:.2f} and network "
+            f"{heavy['Laplace']['network']:.2f}; Student-t, SSGE {heavy['Student-t']['ssge']:.2f}, Gaussian "
+            f"{heavy['Student-t']['shrunk-gaussian']:.2f} and network {heavy['Student-t']['network']:.2f}; without spectral "
+            f"normalisation {heavy['Laplace']['network, not normalised']:.1f} and "
+            f"{heavy['Student-t']['network, not normalised']:.1f}."
+        ),
+        "figure 6": (
+            f"Standard deviation in the gap: draws {wide['draws']['in the gap']:.2f}, means "
+            f"{wide['means']['in the gap']:.2f}; outside it {wide['draws']['outside']:.2f} and "
+            f"{wide['means']['outside']:.2f}."
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", captions())
+def test_captions_are_computed_from_the_reproduced_figures(name):
+    assert captions()[name] in text_of("score-estimation.md")
+
+
+METHODS = ("last-value", "newest-lag", "ridge", "vanilla-gp", "pooled-gp", "hierarchical-gp", "mars-gp", "pacoh-gp", "np")
+COLUMNS = ("sinusoid", "berkeley", "physionet-gcs", "physionet-hct")
+
+
+def comparison(method: str) -> list[str]:
+    """A method's row in the short table of choosing-a-method.md: RMSE and NLL on four environments."""
+    cells = []
+    for each in COLUMNS:
+        entry = results().get(each, method)
+        cells.append("n/a" if entry is None else f"{number(reported(each, method, 'rmse'))}, {reported(each, method, 'nll'):.2f}")
+    return [f"`{method}`", *cells]
+
+
+def test_the_short_comparison_of_methods_is_that_of_the_tables():
+    assert rows_of("choosing-a-method.md", "RMSE, NLL") == [comparison(method) for method in METHODS]
+
+
+def test_speeds_are_those_that_were_recorded():
+    record = (ROOT / "results" / "speed.txt").read_text()
+    for row in rows_of("results.md", "measured"):
+        line = next(each for each in record.splitlines() if each.startswith(row[0].strip("`")))
+        assert [float(cell) for cell in row[2:]] == pytest.approx([float(each) for each in line.split()[-len(row[2:]) :]]), row
