@@ -20,10 +20,16 @@ from typer.testing import CliRunner
 from scoreprior.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+DOCS = ROOT / "docs"
+PAGES = {"README.md": ROOT / "README.md"} | {
+    path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))
+}
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
-QUICK = {"api.md", "file-format.md", "troubleshooting.md", "when-not-to-use-it.md"}
+QUICK = {
+    *("api.md", "architecture.md", "experiment-log.md", "extending.md", "file-format.md", "gallery.md", "results.md"),
+    *("troubleshooting.md", "when-not-to-use-it.md", "methods/rules.md", "methods/bayesian-networks.md"),
+}
 NEEDS_DATA = {"your-own-table.md"}
 # They install, download, or run for long and have tests of their own: here they are only asked for their options.
 NOT_HERE = (
@@ -133,6 +139,29 @@ def check_options(words: list[str], page: str) -> None:
 @pytest.mark.parametrize(("name", "command"), inline_commands())
 def test_commands_in_the_text_exist_with_their_options(name, command):
     check_options(shlex.split(command)[1:], name)
+
+
+def test_the_readme_is_short():
+    assert len(PAGES["README.md"].read_text().split()) <= 500
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_lines_are_short_enough_to_read(name):
+    """But for the rows of the tables that the benchmark's report writes."""
+    written_by_hand = re.sub(r"<!-- tables -->.*<!-- /tables -->", _without_rows, PAGES[name].read_text(), flags=re.S)
+    assert max(map(len, written_by_hand.splitlines())) <= 200
+
+
+def _without_rows(found: re.Match[str]) -> str:
+    return "\n".join(line for line in found[0].splitlines() if not line.startswith("|"))
+
+
+METAPHORS = r"second opinion|foresight|foretold|points? home|drawn in|\bheard\b|\bsettl(e|es|ed|ing)\b|\bwidths\b"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_use_the_names_of_the_field(name):
+    assert not re.findall(METAPHORS, PAGES[name].read_text())
 
 
 @pytest.mark.parametrize("name", PAGES)

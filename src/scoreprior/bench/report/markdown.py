@@ -29,7 +29,8 @@ def markdown_table(table: Table, level: int = 3) -> str:
 
 def markdown(title: str, paragraphs: Sequence[str], tables: Sequence[Table]) -> str:
     """The whole report."""
-    return "\n\n".join([f"# {title}", *map(wrapped, paragraphs), *(markdown_table(table, 2) for table in tables)]) + "\n"
+    parts = [f"# {title}", *map(wrapped, paragraphs), *(markdown_table(table, 2) for table in tables)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _line(row: Row, width: int) -> str:
