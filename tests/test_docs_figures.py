@@ -172,8 +172,8 @@ def configuration(environment: str, method: str, settings: str) -> str:
     return canonical({name: json.loads(value) for name, value in pairs})
 
 
-def logged(cells: Sequence[str]) -> tuple[float, float]:
-    """RMSE and NLL, means over the splits and seeds that a row of the log names."""
+def logged(cells: Sequence[str]) -> list[Record]:
+    """The records that a row of the log names: environment, method, settings, part, splits, seeds."""
     environment, method, settings, part, splits, seeds = (cells[0], cells[1].strip("`"), *cells[2:])
     wanted = configuration(environment, method, settings)
     numbers = lambda text: {int(each) for each in text.split(", ")}  # noqa: E731
@@ -183,16 +183,22 @@ def logged(cells: Sequence[str]) -> tuple[float, float]:
         return named and canonical(json.loads(cell.settings)) == wanted
 
     found = {(cell.split, cell.seed): record for cell, record in records() if fits(cell)}
-    chosen = [found[split, seed] for split in numbers(splits) for seed in numbers(seeds)]
-    return tuple(float(np.mean([record["summary"][metric] for record in chosen])) for metric in ("rmse", "nll"))
+    return [found[split, seed] for split in numbers(splits) for seed in numbers(seeds)]
 
 
-def test_rows_of_the_experiment_log_are_means_of_records():
-    page = (ROOT / "docs" / "experiment-log.md").read_text()
-    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if re.match(r"\| [a-z-]+ \| `", line)]
-    assert len(rows) > 20
-    for row in rows:
-        assert [number(value) for value in logged(row[:6])] == [cell.strip() for cell in row[6:8]], row
+def test_rows_of_the_experiment_log_are_means_of_records_of_their_date():
+    seen = 0
+    for section in (ROOT / "docs" / "experiment-log.md").read_text().split("\n## ")[1:]:
+        for entry in section.split("\n### ")[1:]:
+            rows = [line.strip("| ").split(" | ") for line in entry.splitlines() if re.match(r"\| [a-z-]+ \| `", line)]
+            for row in rows:
+                chosen = logged(row[:6])
+                means = [np.mean([record["summary"][metric] for record in chosen]) for metric in ("rmse", "nll")]
+                assert [number(float(mean)) for mean in means] == row[6:8], row
+            dates = [record["made"]["date"][:10] for row in rows for record in logged(row[:6])]
+            assert max(dates, default=section[:10]) == section[:10], entry.splitlines()[0]
+            seen += len(rows)
+    assert seen > 20
 
 
 METHODS = (
