@@ -159,7 +159,7 @@ def _without_rows(found: re.Match[str]) -> str:
 METAPHORS = r"second opinion|foresight|foretold|points? home|drawn in|\bheard\b|\bsettl(e|es|ed|ing)\b|\bwidths\b"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "migration.md"])  # that page has the old names
 def test_pages_use_the_names_of_the_field(name):
     assert not re.findall(METAPHORS, PAGES[name].read_text())
 
