@@ -19,14 +19,14 @@ import numpy as np
 
 from scoreprior.gp import ProcessConfig
 from scoreprior.gp.fit import fit_process
-from scoreprior.interpolators import GPInterpolator
+from scoreprior.interpolators import GPInterpolator, MaternInterpolator
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet
 
 REFERENCE_CPU = 800.0
 FITS: dict[str, Callable[[PaddedTasks, Any], Any]] = {
-    "paper: shared lengthscale by CV": lambda tasks, key: GPInterpolator(mode="paper").fit(tasks, key),
-    "pooled: type-II fit": lambda tasks, key: GPInterpolator(mode="pooled").fit(tasks, key),
-    "anchor: type-II fit, foresight": lambda tasks, key: fit_process(tasks, ProcessConfig(), key),
+    "paper: shared lengthscale by CV": lambda tasks, key: MaternInterpolator().fit(tasks, key),
+    "pooled: type-II fit": lambda tasks, key: GPInterpolator().fit(tasks, key),
+    "anchor: type-II fit, predictive tuning": lambda tasks, key: fit_process(tasks, ProcessConfig(), key),
 }
 
 

@@ -57,6 +57,9 @@ class Made:
     def fit(self, tasks, key, *, progress=True):
         return self.prior
 
+    def with_budget(self, share):
+        return self
+
 
 def white(n: int, m: int, seed: int = 0) -> sp.TaskSet:
     """Independent standard normal targets."""

@@ -76,8 +76,8 @@ def test_run_says_what_failed_and_what_does_not_apply(tmp_path, monkeypatch):
             "np: training is a group of settings; set one of them: training.steps, training.learning_rate,",
         ),
         (
-            ["run", "--env", "sinusoid", "--method", "mars-gp-paper", "--set", 'base={"waves": 3}'],
-            'mars-gp-paper: base cannot be {"waves": 3}; it is of the kind ProcessConfig | None.',
+            ["run", "--env", "sinusoid", "--method", "mars-gp", "--set", 'anchor={"frequencies": 3}'],
+            "mars-gp: anchor is a group of settings; set one of them: anchor.deviation,",
         ),
         (
             ["run", "--env", "sinusoid", "--method", "ridge", "--set", "strengths=5"],
@@ -128,7 +128,7 @@ def test_all_that_a_method_holds_or_a_tuner_tries_may_be_set(name):
 def test_settings_are_of_their_kind():
     right = {"training.clip": math.inf, "training.patience": None, "points": 3, "bnn.hidden": (8,), "smoothing": 0}
     check_settings(["mars-gp"], right)
-    wrong = {"points": 3.5, "closed_form": 1, "bnn.hidden": (8, "8"), "objective": "guess", "smoothing": True}
+    wrong = {"points": 3.5, "average": 1, "bnn.hidden": (8, "8"), "measurement": "guess", "smoothing": True}
     for setting, value in wrong.items():
         with pytest.raises(UnknownNameError, match=f"mars-gp: {setting} cannot be"):
             check_settings(["mars-gp"], {setting: value})

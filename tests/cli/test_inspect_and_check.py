@@ -13,7 +13,8 @@ from scoreprior.cli.check import _verdict_words
 from scoreprior.cli.inspect import noise_std
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import GaussianProcess
-from scoreprior.learners.gaussian_process import PooledGPPrior
+from scoreprior.inference import Average, ClosedForm
+from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.tasks import Standardizer
 
 
@@ -51,7 +52,7 @@ def test_noise_is_in_the_targets_units():
 def test_noise_is_that_of_the_first_process_where_there_are_two():
     tasks = sp.TaskSet.from_arrays([[0.0, 1.0]] * 2, [[0.0, 10.0], [1.0, 9.0]])
     processes = [GaussianProcess(ZeroMean(), Matern(np.ones(()), np.ones(1), 2.5), np.array(n)) for n in (0.2, 0.7)]
-    prior = PooledGPPrior(Standardizer.fit(tasks), *processes)
+    prior = FunctionPrior(Standardizer.fit(tasks), Average(*map(ClosedForm, processes)))
     assert noise_std(prior) == pytest.approx(0.2 * prior.standardizer.y_std)
 
 

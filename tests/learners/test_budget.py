@@ -7,9 +7,9 @@ import pytest
 from scoreprior.bench.budget import flat, reduced
 from scoreprior.learners import learner, methods
 
-METHODS = [name for name in methods() if hasattr(learner(name), "with_budget")]
+METHODS = list(methods())
 # What a method iterates, by the last part of the setting's name. Not `inner_steps`: that says what a method is.
-ITERATED = ("steps", "target_steps", "epochs")
+ITERATED = ("steps", "target_steps", "epochs", "warm_start", "evidence_evaluations", "tuning_evaluations")
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -21,6 +21,8 @@ def test_every_count_of_iterations_is_cut_and_nothing_else(name):
         last = setting.rpartition(".")[2]
         if last in ITERATED:
             assert after[setting] == max(20, round(0.1 * value))
+        elif last == "most_tasks" and "evidence_evaluations" in "".join(before):  # a pooled process's
+            assert after[setting] == 40
         elif last != "chunk":  # of which `TrainingConfig` has its own test
             assert after[setting] == value
 

@@ -13,6 +13,7 @@ from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig
+from scoreprior.interpolators import GPInterpolator
 from scoreprior.learners import _base
 from scoreprior.scores.network import NetworkConfig
 from scoreprior.training import TrainingConfig
@@ -24,19 +25,20 @@ MARS = {
     "inference": FSVGDConfig(steps=20, particles=4, measurement_points=4),
 }
 SHORT = TrainingConfig(steps=20, chunk=20)
-BASE = ProcessConfig(evidence_evaluations=20, tuning_evaluations=5, frequencies=0)
+ANCHOR = ProcessConfig(evidence_evaluations=20, tuning_evaluations=5, frequencies=0)
+ANCHORED = {**MARS, "warm_start": 20, "anchor": ANCHOR}
 QUICK: dict[str, dict] = {
     "pooled-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.one_part": False},
     "hierarchical-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.frequencies": 0},
-    "mars-gp": {**MARS, "settle": 20, "base": BASE},
-    "mars-bnn": {**MARS, "settle": 20, "base": BASE},
+    "mars-gp": ANCHORED,
+    "mars-bnn": ANCHORED,
     "mars-gp-paper": MARS,
     "mars-bnn-paper": MARS,
+    **dict.fromkeys(("mars-no-spectral", "mars-gp-mean", "mars-nn", "mars-ensemble"), ANCHORED),
     **{
-        name: {**MARS, "settle": 20, "base": BASE}
-        for name in ("mars-no-spectral", "mars-gp-mean", "mars-nn", "mars-ensemble")
+        name: {"inference": MARS["inference"], "interpolator": GPInterpolator(process=ANCHOR)}
+        for name in ("mars-ssge", "mars-gauss")
     },
-    **{name: {"inference": MARS["inference"], "base": BASE} for name in ("mars-ssge", "mars-gauss")},
     **{name: {"inference": MARS["inference"]} for name in ("mars-ssge-paper", "mars-gauss-paper")},
     **{f"mars-{name}-paper": MARS for name in ("no-spectral", "gp-mean", "nn", "ensemble")},
     "maml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "inner_steps": 2},
@@ -144,8 +146,8 @@ def test_what_stands_in_the_padding_never_shows(case):
     x = jnp.asarray(np.resize(prior.standardizer.scale_x(test.target[0].x), (6, 2)), jnp.float32)[None]
     outcomes = []
     for padded in (batch, junk):
-        state = _base.infer_many(_base.bare(prior), padded, keys)
-        outcomes.append(_base.evaluate_many(_base.bare(prior), state, jnp.repeat(x, len(test), 0)).locs)
+        state = _base.infer_many(prior.bare(), padded, keys)
+        outcomes.append(_base.evaluate_many(prior.bare(), state, jnp.repeat(x, len(test), 0)).locs)
     np.testing.assert_allclose(outcomes[0], outcomes[1], atol=1e-5)
 
 

@@ -34,7 +34,8 @@ def does_not_apply(record: Record) -> bool:
 class Runner(Protocol):
     """Computes cells."""
 
-    def map(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Record]]: ...
+    def map(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Record]]:
+        """Cells and their records, as they are made."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class InlineRunner:
     work: Work
 
     def map(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Record]]:
+        """One cell after the other, in this process."""
         for cell in cells:
             yield cell, _worker.attempt(self.work, cell)
 
@@ -68,6 +70,7 @@ class ProcessRunner:
     _idle: dict[int, _Handle] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def map(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Record]]:
+        """Cells in worker processes, as they finish."""
         waiting = _Waiting(cells)
         pool: list[_Handle] = []
         try:

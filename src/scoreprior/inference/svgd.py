@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -85,10 +85,12 @@ def iterate(algorithm: Algorithm, particles: PyTree, context: PaddedTasks, steps
     return jax.lax.scan(body, algorithm.init(particles), jnp.arange(steps))[0]
 
 
+@runtime_checkable
 class InferenceConfig(Protocol):
     """A config whose rates and scales may become arrays."""
 
-    def hyper(self, noise_std: Any) -> Any: ...
+    def hyper(self, noise_std: Any) -> Any:
+        """What may change without retracing, as arrays."""
 
 
 Config = TypeVar("Config", bound=InferenceConfig)

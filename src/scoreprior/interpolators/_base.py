@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -39,7 +39,7 @@ class Interpolator(Protocol):
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedInterpolator:
         """The posteriors of all tasks."""
 
-    def with_budget(self, share: float) -> Self:
+    def with_budget(self, share: float) -> Interpolator:
         """The same with this share of everything that iterates."""
 
 

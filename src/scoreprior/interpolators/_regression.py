@@ -6,7 +6,7 @@ The loop is not the package's general one: every task has its own optimiser and 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -20,6 +20,8 @@ from scoreprior._settings import check_counts, check_hidden, check_positive
 from scoreprior.networks import MLP
 from scoreprior.space import Choice, Space
 from scoreprior.tasks import PaddedTasks
+
+Config = TypeVar("Config", bound="RegressionConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,7 @@ class RegressionConfig:
         if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay must not be negative, not {self.weight_decay}.")
 
-    def with_budget(self, share: float) -> Self:
+    def with_budget(self: Config, share: float) -> Config:
         """The same with this share of the epochs."""
         return replace(self, epochs=share_of(self.epochs, share))
 

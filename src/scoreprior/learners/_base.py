@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -34,7 +34,7 @@ class MetaLearner(Protocol):
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> Prior:
         """The prior learned from the tasks."""
 
-    def with_budget(self, share: float) -> Self:
+    def with_budget(self, share: float) -> MetaLearner:
         """The same method with this share, above 0 and at most 1, of everything that iterates."""
 
 
@@ -192,9 +192,11 @@ def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: 
 
 @eqx.filter_jit(**LEVEL_1)
 def infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
+    """Posterior states of a batch of tasks, in one compiled call."""
     return jax.vmap(prior.infer)(batch, keys)
 
 
 @eqx.filter_jit
 def evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"]) -> Mixture:
+    """Predictives of a batch of tasks, in one compiled call."""
     return jax.vmap(prior.evaluate)(state, x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -55,8 +55,11 @@ class NaivePrior(Prior):
         return Mixture(locs[None], jnp.broadcast_to(jnp.where(informed, self.width, 1.0), (1, len(x))))
 
 
+AnyRule = TypeVar("AnyRule", bound="_WithoutIterations")
+
+
 class _WithoutIterations:
-    def with_budget(self, share: float) -> Self:
+    def with_budget(self: AnyRule, share: float) -> AnyRule:
         """The rule itself: it iterates nothing."""
         check_share(share)
         return self

@@ -2,7 +2,7 @@
 interpolating Gaussian processes, or from their means.
 
 As the paper: 10 sinusoid tasks with 5 points each in [-5, -2] and [2, 5], the plain network and its exact objective
-(`MARS.paper`), new tasks of 4 points in [-5, 5]. Fewer steps than the paper's main experiments. Beside the picture: the
+(`PlainMARS`), new tasks of 4 points in [-5, 5]. Fewer steps than the paper's main experiments. Beside the picture: the
 spread of the particles inside and outside the gap, averaged over 10 new tasks.
 """
 

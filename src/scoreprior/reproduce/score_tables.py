@@ -60,7 +60,7 @@ def _report(settings: Settings, kind: str, title: str) -> Report:
     def rows(cell: Any) -> list[list[str]]:
         return [[name, *(cell(name, problem) for problem in MARGINALS)] for name in results]
 
-    def beside(name: str, problem: str) -> str:
+    def both(name: str, problem: str) -> str:
         theirs = paper(name, problem, kind)
         return f"{'-' if theirs is None else f'{theirs:.2f}'} / {results[name][problem]['one'][kind]['mean']:.2f}"
 
@@ -70,7 +70,7 @@ def _report(settings: Settings, kind: str, title: str) -> Report:
 
     columns = ["estimator", *MARGINALS]
     tables = [
-        table(f"{title} on one measurement set: the paper's (its set is unknown) / ours", columns, rows(beside)),
+        table(f"{title} on one measurement set: the paper's (its set is unknown) / ours", columns, rows(both)),
         table(f"{title}: mean over {count} measurement sets ± standard error", columns, rows(mean)),
     ]
     if kind == "rmse":

@@ -13,7 +13,7 @@ not depend on the score,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -27,12 +27,14 @@ Sets: TypeAlias = Float[Array, "*b k d"]
 Objective: TypeAlias = Callable[[Any, Functions, Sets, PRNGKeyArray], Float[Array, ""]]
 
 
+@runtime_checkable
 class DivergenceScore(Protocol):
     """A score that gives the trace of its Jacobian along with its value."""
 
     def value_and_divergence(
         self, f: Float[Array, " k"], x: Float[Array, "k d"]
-    ) -> tuple[Float[Array, " k"], Float[Array, ""]]: ...
+    ) -> tuple[Float[Array, " k"], Float[Array, ""]]:
+        """s(f, x) and tr(grad_f s)."""
 
 
 def exact_trace(score: DivergenceScore, f: Functions, x: Sets, key: PRNGKeyArray) -> Float[Array, ""]:

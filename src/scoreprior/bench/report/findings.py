@@ -46,10 +46,12 @@ class Standing(NamedTuple):
 
     @property
     def is_first(self) -> bool:
+        """No other method has a better mean."""
         return self.mars_mean <= self.other_mean or self.is_level
 
     @property
     def is_worse(self) -> bool:
+        """Significantly behind the best of the others."""
         return not self.is_first and not self.is_bold
 
     def __str__(self) -> str:
