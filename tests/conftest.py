@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,27 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="scoreprior-tests-")
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+
+
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """What a test registers, imports from its directory or puts in the environment for that is gone after it."""
+    from scoreprior import _plugins, _saved_classes
+    from scoreprior.environments import _ENVIRONMENTS
+    from scoreprior.learners._methods import _METHODS
+    from scoreprior.scores.estimators import _ESTIMATORS
+
+    for registry in (_METHODS, _ENVIRONMENTS, _ESTIMATORS):
+        for table in ("_entries", "_origins"):
+            monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    monkeypatch.setattr(_saved_classes, "_outside", {})
+    monkeypatch.setattr(_plugins, "_loaded", set())
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.setenv(_plugins.VARIABLE, "")
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,10 +1,12 @@
 """Every code block and command of the README and the docs runs; so do the examples; the site builds without warnings.
 
-Blocks of a page run in order, in one directory and one scope. Commands run in this process, except those that install.
+Blocks of a page run in order, in one directory and one scope; one that begins with `# name.py` is that file. Commands
+run in this process, except those that install.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import shlex
@@ -24,10 +26,11 @@ DOCS = ROOT / "docs"
 PAGES = {"README.md": ROOT / "README.md"} | {
     path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))
 }
+_FILE = re.compile(r"# (\w+\.py)\n")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 QUICK = {
-    *("api.md", "architecture.md", "experiment-log.md", "extending.md", "file-format.md", "gallery.md", "results.md"),
+    *("api.md", "architecture.md", "experiment-log.md", "file-format.md", "gallery.md", "results.md"),
     *("troubleshooting.md", "when-not-to-use-it.md", "methods/rules.md", "methods/bayesian-networks.md"),
 }
 NEEDS_DATA = {"your-own-table.md"}
@@ -42,8 +45,8 @@ NOT_HERE = (
 
 
 @pytest.fixture(autouse=True)
-def _cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without touching the user's cache or the settings of the other tests' JAX."""
+def _cache(monkeypatch: pytest.MonkeyPatch, registries: None) -> None:
+    """Without touching the user's cache, the settings of the other tests' JAX, or what is registered."""
     monkeypatch.setattr("scoreprior.cli.main.keep_compiled", lambda: None)
 
 
@@ -59,9 +62,12 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def run_page(page: Path) -> None:
+    sys.path.insert(0, os.getcwd())
     scope: dict = {"__name__": "__page__"}
     for language, text in blocks(page):
-        if language == "python":
+        if language == "python" and (named := _FILE.match(text)):
+            Path(named[1]).write_text(text)
+        elif language == "python":
             exec(compile(text, str(page), "exec"), scope)
         elif language == "bash":
             for words in commands(text):
@@ -70,7 +76,9 @@ def run_page(page: Path) -> None:
 
 def run_command(words: list[str], page: Path) -> None:
     line = " ".join(words)
-    if words[0] == "make":
+    if words[0] == "export":
+        os.environ.update([words[1].split("=")])
+    elif words[0] == "make":
         subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, check=True, capture_output=True)
     elif line.startswith(NOT_HERE):
         if words[0] == "scoreprior":

@@ -1,7 +1,7 @@
 """Learn a prior over functions from a few small regression datasets; predict a new one with honest error bars."""
 
 from scoreprior.diagnostics import Check, Comparison, check, compare_with_rules, hold_out, judge_coverage
-from scoreprior.environments import DataError, Environment, environment, environments
+from scoreprior.environments import DataError, Environment, environment, environments, register_environment
 from scoreprior.evaluation import evaluate, evaluate_oracle, evaluate_pairs, summarise
 from scoreprior.interpolators import (
     DeterministicInterpolator,
@@ -10,7 +10,7 @@ from scoreprior.interpolators import (
     GPInterpolator,
     MaternInterpolator,
 )
-from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learner, methods
+from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learner, methods, register
 from scoreprior.learners.anchored_mars import AnchoredMARS
 from scoreprior.learners.mars import PlainMARS
 from scoreprior.learners.sampled_mars import SampledMARS
@@ -61,5 +61,7 @@ __all__ = [
     "learner",
     "load_prior",
     "methods",
+    "register",
+    "register_environment",
     "summarise",
 ]

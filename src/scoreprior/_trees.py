@@ -1,26 +1,23 @@
 """Trees of modules as plain data and back: JSON-able structure, and arrays by their path in the tree.
 
-A tree is made of JSON scalars, lists, tuples, dicts, arrays, and equinox modules or dataclasses of this
-package. Building one from data sets fields and runs no code of the data's choosing.
+A tree is made of JSON scalars, lists, tuples, dicts, arrays, and equinox modules or dataclasses that are registered by
+name (`_saved_classes.py`). Building one from data sets fields and runs no code of the data's choosing.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import re
-from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from scoreprior._saved_classes import UnknownClassError, class_of, name_of
+
 Arrays = dict[str, np.ndarray]
 
-_CLASS_NAME = re.compile(r"(scoreprior(?:\._?[A-Za-z]\w*)+):(_?[A-Za-z]\w*(?:\._?[A-Za-z]\w*)*)", re.ASCII)
 _DTYPES = {"bool", "float16", "float32", "float64", "complex64"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -61,7 +58,7 @@ def encode(tree: Any, name: str) -> tuple[Any, Arrays]:
             return {"key": store(jax.random.key_data(node), where), "impl": str(jax.random.key_impl(node))}
         if kind is np.ndarray or isinstance(node, np.generic):
             return {"numpy" if kind is np.ndarray else "scalar": store(node, where)}
-        label = _class_label(kind, where)
+        label = _class_name(kind, where)
         fields = {f.name: walk(getattr(node, f.name), f"{where}.{f.name}") for f in dataclasses.fields(node)}
         return {"class": label, "fields": fields}
 
@@ -98,7 +95,7 @@ def decode(structure: Any, arrays: Arrays) -> Any:
             case {"key": str(label), "impl": str(impl)}:
                 return jax.random.wrap_key_data(_jax_array(take(label)), impl=impl)
             case {"class": str(label), "fields": dict(fields)}:
-                return _instance(resolve(label), {name: build(item) for name, item in fields.items()})
+                return _instance(_class(label), {name: build(item) for name, item in fields.items()})
         raise TreeError(f"its tree holds something unknown, {str(node)[:40]!r}")
 
     tree = build(structure)
@@ -107,33 +104,21 @@ def decode(structure: Any, arrays: Arrays) -> Any:
     return tree
 
 
-def resolve(label: str) -> type:
-    """The module or dataclass of this package called "scoreprior.module:Class", and nothing else."""
-    match = _CLASS_NAME.fullmatch(label)
-    found: Any = None
-    if match:
-        with suppress(ImportError):
-            found = import_module(match[1])
-        for part in match[2].split("."):
-            # Through __dict__, class by class: no descriptor runs and nothing but classes can be reached.
-            found = vars(found).get(part) if found is not None else None
-            found = found if isinstance(found, type) else None
-    known = found is not None and (issubclass(found, eqx.Module) or dataclasses.is_dataclass(found))
-    # Names that a module imported from elsewhere are not its own.
-    if not known or f"{found.__module__}:{found.__qualname__}" != label:
-        raise TreeError(f"it names {label[:80]!r}, which this Scoreprior has no module or dataclass for")
-    return found
+def _class_name(cls: type, where: str) -> str:
+    name = name_of(cls)
+    if name is None:
+        raise TreeError(
+            f"{where} is a {cls.__module__}.{cls.__qualname__}; files hold numbers, text, lists, tuples, dicts with "
+            "text keys, arrays, and registered classes (for one of your own: scoreprior.register(..., classes=...))"
+        )
+    return name
 
 
-def _class_label(cls: type, where: str) -> str:
-    label = f"{cls.__module__}:{cls.__qualname__}"
-    with suppress(TreeError):
-        if resolve(label) is cls:
-            return label
-    raise TreeError(
-        f"{where} is a {cls.__module__}.{cls.__qualname__}; files hold numbers, text, lists, tuples, dicts "
-        "with text keys, arrays, and modules or dataclasses of scoreprior (for a function: its name)"
-    )
+def _class(name: str) -> type:
+    try:
+        return class_of(name)
+    except UnknownClassError as error:
+        raise TreeError(str(error)) from error
 
 
 def _instance(cls: type, fields: dict[str, Any]) -> Any:

@@ -25,12 +25,14 @@ import safetensors.numpy
 
 from scoreprior._files import replace_file
 from scoreprior._trees import Arrays, TreeError, decode, encode
+from scoreprior._version_1 import convert
 
 if TYPE_CHECKING:
     from scoreprior.learners._base import Prior
 
 FORMAT = "scoreprior"
-VERSION = 1
+VERSION = 2
+_VERSION_1 = 1  # of Scoreprior 0.1
 _LONGEST_HEADER = 100_000_000  # safetensors' own limit
 _CHECKSUM = re.compile(rb'\\"checksum\\":\\"([0-9a-f]{64})\\"')
 _SUMMARY = ("method", "config", "domain", "metrics")
@@ -104,7 +106,7 @@ def write_file(path: FilePath, kind: str, info: dict[str, Any], tree: Any) -> No
 
 
 def read_file(path: FilePath, kind: str | None = None) -> Contents:
-    """Read and verify a file (of this kind)."""
+    """Read and verify a file (of this kind); an older one comes as this version has it."""
     with _explained("read", path):
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
@@ -127,7 +129,14 @@ def read_file(path: FilePath, kind: str | None = None) -> Contents:
         if kind not in (None, info["kind"]):
             raise TreeError(f"it is a {info['kind']}, not a {kind}")
         del info["checksum"]
-        return Contents(info, info.pop("tree"), safetensors.numpy.load(data))
+        contents = Contents(info, info.pop("tree"), safetensors.numpy.load(data))
+        return contents if info["version"] == VERSION else _from_version_1(contents)
+
+
+def _from_version_1(contents: Contents) -> Contents:
+    if contents.info["kind"] != "prior":
+        raise TreeError("it is a checkpoint of Scoreprior 0.1, from which this one cannot go on; start training anew")
+    return Contents(contents.info, *convert(contents.structure, contents.arrays))
 
 
 def _parse_header(header: bytes, available: int) -> dict[str, Any]:
@@ -140,9 +149,9 @@ def _parse_header(header: bytes, available: int) -> dict[str, Any]:
         raise TreeError("it is not a Scoreprior file, or its header is damaged") from error
     if not ours:
         raise TreeError("it is not a Scoreprior file")
-    if info["version"] != VERSION:
+    if info["version"] not in (_VERSION_1, VERSION):
         hint = "; a newer Scoreprior wrote it" if info["version"] > VERSION else ""
-        raise TreeError(f"it has format version {info['version']}, this Scoreprior reads {VERSION}{hint}")
+        raise TreeError(f"it has format version {info['version']}, this Scoreprior reads 1 and {VERSION}{hint}")
     if not {"checksum", "kind", "tree"} <= set(info):
         raise TreeError("its header is incomplete")
     needed = max([entry["data_offsets"][1] for name, entry in outer.items() if name != "__metadata__"], default=0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import scoreprior as sp
+from scoreprior._saved_classes import CLASSES
 from scoreprior.gp import ProcessConfig
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
@@ -16,6 +20,7 @@ from scoreprior.inference.svgd import SVGDConfig
 from scoreprior.interpolators import GPInterpolator
 from scoreprior.learners import _base
 from scoreprior.scores.network import NetworkConfig
+from scoreprior.serialization import read_file
 from scoreprior.training import TrainingConfig
 
 # Settings that make a method quick enough for this table; the interface does not depend on them.
@@ -223,6 +228,25 @@ def test_saved_and_loaded_priors_predict_the_same(case, tmp_path):
     np.testing.assert_array_equal(before.locs, after.locs)
     if not before.is_point:
         np.testing.assert_array_equal(before.scales, after.scales)
+
+
+def test_files_name_registered_classes(case, tmp_path):
+    name, prior, _ = case
+    prior.save(tmp_path / "some.prior")
+    found = set(classes_of(read_file(tmp_path / "some.prior").structure))
+    assert found <= set(CLASSES) | {each for each in found if each.startswith(f"{name}/")}
+
+
+def classes_of(node: Any) -> Iterator[str]:
+    """Names of the classes in a file's tree."""
+    if isinstance(node, dict):
+        if {"class", "fields"} == set(node):
+            yield node["class"]
+        for item in node.values():
+            yield from classes_of(item)
+    elif isinstance(node, list):
+        for item in node:
+            yield from classes_of(item)
 
 
 def test_wrong_input_is_named(case):

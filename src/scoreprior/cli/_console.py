@@ -22,6 +22,7 @@ from rich.console import Console, RenderableType
 
 from scoreprior._extras import MissingExtraError, extra
 from scoreprior._files import is_special, replace_file
+from scoreprior._plugins import PluginError
 from scoreprior.environments import DataError
 from scoreprior.predictive import NoDistributionError
 from scoreprior.serialization import PriorFileError
@@ -116,7 +117,7 @@ def talking(quiet: bool, as_json: bool, debug: bool) -> Iterator[Talk]:
 def explain(error: Exception) -> tuple[str, int]:
     """An error in a sentence or two, and the exit code it stands for."""
     message = " ".join(str(error).split())
-    if isinstance(error, (CallError, ColumnError)):
+    if isinstance(error, (CallError, ColumnError, PluginError)):
         return message, 2
     if isinstance(error, _EXPECTED):
         return message, 1

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+from scoreprior._registry import Registry
 from scoreprior.environments._base import Card, Environment, Oracle
 from scoreprior.environments._store import DataError
 
 # name -> (module, function); a module is imported only when its environment is asked for.
 # Each function is called as load(split=..., data_dir=...) and returns an Environment.
-_REGISTRY = {
+_OWN = {
     "sinusoid": ("sinusoid", "sinusoid"),
     "gp-sinusoid": ("processes", "gp_sinusoid"),
     "student-t-sinusoid": ("processes", "student_t_sinusoid"),
@@ -25,9 +29,18 @@ _REGISTRY = {
 }
 
 
+def _load(module: str, function: str, **arguments: Any) -> Environment:
+    return getattr(import_module(f"scoreprior.environments.{module}"), function)(**arguments)
+
+
+_ENVIRONMENTS: Registry[Callable[..., Environment]] = Registry(
+    "environment", {name: partial(_load, *place) for name, place in _OWN.items()}
+)
+
+
 def environments() -> list[str]:
     """Names of all environments."""
-    return list(_REGISTRY)
+    return list(_ENVIRONMENTS.all())
 
 
 def environment(name: str, *, split: int = 0, data_dir: str | Path | None = None) -> Environment:
@@ -38,11 +51,12 @@ def environment(name: str, *, split: int = 0, data_dir: str | Path | None = None
         split: data-split seed; 0 is the canonical split.
         data_dir: where downloaded data live (default: the SCOREPRIOR_DATA variable, then the user's cache).
     """
-    if name not in _REGISTRY:
-        raise ValueError(f"There is no environment {name!r}; there are {', '.join(_REGISTRY)}.")
-    module, function = _REGISTRY[name]
-    load = getattr(import_module(f"scoreprior.environments.{module}"), function)
-    return load(split=split, data_dir=data_dir)
+    return _ENVIRONMENTS[name](split=split, data_dir=data_dir)
 
 
-__all__ = ["Card", "DataError", "Environment", "Oracle", "environment", "environments"]
+def register_environment(name: str, load: Callable[..., Environment]) -> None:
+    """Add an environment from outside the package: `load(split=..., data_dir=...)` returns it, with this name."""
+    _ENVIRONMENTS.add(name, load, load)
+
+
+__all__ = ["Card", "DataError", "Environment", "Oracle", "environment", "environments", "register_environment"]

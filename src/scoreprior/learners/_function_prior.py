@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import Inference
 from scoreprior.learners._base import Prior
+from scoreprior.learners._methods import method_of
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 from scoreprior.tasks.checks import check_query
@@ -60,12 +62,12 @@ def _sample(inference: Inference, x: Float[Array, "q d"], keys: PRNGKeyArray) ->
     return jax.vmap(lambda key: inference.sample(x, key))(keys)
 
 
-def notes_of(method: str, config: dict[str, Any], tasks: TaskSet, metrics: dict[str, float]) -> str:
-    """What a prior's file says of how it was made."""
+def notes_of(method: Any, tasks: TaskSet, metrics: dict[str, float]) -> str:
+    """What a prior's file says of how it was made; the method is a dataclass of its settings."""
     inputs = tasks.x
     notes = {
-        "method": method,
-        "config": config,
+        "method": method_of(method),
+        "config": asdict(method),
         "domain": {"low": inputs.min(axis=0).tolist(), "high": inputs.max(axis=0).tolist()},
         "metrics": metrics,
         "tasks": len(tasks),

@@ -9,7 +9,7 @@ network a task is inferred by fSVGD from a warm start; without it the posterior 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import equinox as eqx
@@ -181,7 +181,7 @@ class AnchoredMARS:
             inference, metrics = self._judge_network(problem, network_key, files)
         if inference is None:
             inference = self._without_network(padded, places, as_key(key))
-        return FunctionPrior(standardizer, inference, notes_of("AnchoredMARS", asdict(self), tasks, metrics))
+        return FunctionPrior(standardizer, inference, notes_of(self, tasks, metrics))
 
     def with_budget(self, share: float) -> AnchoredMARS:
         """A share of the anchor's evaluations and of the steps of interpolation, training, warm start and inference."""

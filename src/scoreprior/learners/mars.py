@@ -11,7 +11,7 @@ Algorithm 2 (`inference/particles.py`, `inference/fsvgd.py`):
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, get_args
 
 import equinox as eqx
@@ -158,7 +158,7 @@ class PlainMARS:
             bnn=self.bnn,
             config=static_part(self.inference),
         )
-        notes = notes_of("PlainMARS", asdict(self), tasks, {"training_loss": history[-1].loss})
+        notes = notes_of(self, tasks, {"training_loss": history[-1].loss})
         return FunctionPrior(standardizer, inference, notes)
 
     def with_budget(self, share: float) -> PlainMARS:

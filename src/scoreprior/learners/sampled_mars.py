@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, get_args
 
 import jax
@@ -103,7 +103,7 @@ class SampledMARS:
             bnn=self.bnn,
             config=static_part(self.inference),
         )
-        return FunctionPrior(standardizer, inference, notes_of("SampledMARS", asdict(self), tasks, {}))
+        return FunctionPrior(standardizer, inference, notes_of(self, tasks, {}))
 
     def with_budget(self, share: float) -> SampledMARS:
         """A share of the steps of interpolation and inference."""

@@ -1,6 +1,6 @@
 """Scores of process marginals: learned, estimated from samples, and exact."""
 
-from scoreprior.scores.estimators import estimator, estimators
+from scoreprior.scores.estimators import estimator, estimators, register_estimator
 from scoreprior.scores.exact import GaussianProcessScore, StudentTProcessScore
 from scoreprior.scores.fitted_network import NetworkEstimator, elliptical_network
 from scoreprior.scores.gaussian import Gaussian, ShrunkGaussian
@@ -31,5 +31,6 @@ __all__ = [
     "elliptical_network",
     "estimator",
     "estimators",
+    "register_estimator",
     "ssge",
 ]

@@ -6,12 +6,14 @@ GP-2D, GP-3D, TP-2D and TP-3D, on measurement sets that no table reports (`score
 
 from __future__ import annotations
 
+from scoreprior._registry import Registry
+from scoreprior._saved_classes import add_classes, name_of
 from scoreprior.scores.gaussian import Gaussian, ShrunkGaussian
 from scoreprior.scores.regression import KernelEstimator, Landweber, NuMethod, Nystrom, SpectralCutoff, Tikhonov
 from scoreprior.scores.sampled import Estimator
 from scoreprior.scores.ssge import ssge
 
-_REGISTRY: dict[str, Estimator] = {
+_OWN: dict[str, Estimator] = {
     "kef": KernelEstimator(Tikhonov(1e-2), "rbf", curl_free=True),
     "nkef": KernelEstimator(Nystrom(1e-2), "rbf", curl_free=True),
     "kef-cg-imq": KernelEstimator(Tikhonov(3e-2, solver="cg"), "imq", curl_free=True),
@@ -28,13 +30,22 @@ _REGISTRY: dict[str, Estimator] = {
 }
 
 
+_ESTIMATORS = Registry("score estimator", _OWN)
+
+
 def estimators() -> list[str]:
     """Names of all estimators that need samples alone."""
-    return list(_REGISTRY)
+    return list(_ESTIMATORS.all())
 
 
 def estimator(name: str) -> Estimator:
     """An estimator by name, with its default bandwidth and regularisation."""
-    if name not in _REGISTRY:
-        raise ValueError(f"There is no score estimator {name!r}; there are {', '.join(_REGISTRY)}.")
-    return _REGISTRY[name]
+    return _ESTIMATORS[name]
+
+
+def register_estimator(name: str, estimator: Estimator) -> None:
+    """Add an estimator from outside the package, a frozen dataclass; priors that hold it can then be saved."""
+    _ESTIMATORS.check(name, estimator)
+    if name_of(type(estimator)) is None:
+        add_classes(name, (type(estimator),))
+    _ESTIMATORS.add(name, estimator, estimator)
