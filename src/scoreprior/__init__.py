@@ -14,9 +14,10 @@ from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learn
 from scoreprior.learners.anchored_mars import AnchoredMARS
 from scoreprior.learners.mars import PlainMARS
 from scoreprior.learners.sampled_mars import SampledMARS
-from scoreprior.predictive import NoDistributionError, Predictive
+from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.serialization import PriorFileError, load_prior
-from scoreprior.tasks import ContextTarget, Standardizer, Task, TaskError, TaskSet
+from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, Task, TaskError, TaskSet
+from scoreprior.training import TrainingConfig
 
 MARS = AnchoredMARS
 """The method to start with."""
@@ -37,7 +38,9 @@ __all__ = [
     "GPInterpolator",
     "MaternInterpolator",
     "MetaLearner",
+    "Mixture",
     "NoDistributionError",
+    "PaddedTasks",
     "PlainMARS",
     "Posterior",
     "Posteriors",
@@ -49,6 +52,7 @@ __all__ = [
     "Task",
     "TaskError",
     "TaskSet",
+    "TrainingConfig",
     "check",
     "compare_with_rules",
     "environment",

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from scoreprior._training import TrainingConfig
 from scoreprior.learners.mars_prior import MARSPrior
-from scoreprior.pooling import PoolingConfig
 from scoreprior.widths import Widths
 
 import scoreprior as sp
@@ -22,6 +21,7 @@ from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig
 from scoreprior.interpolators import DeterministicInterpolator, DropoutInterpolator
+from scoreprior.pooling import PoolingConfig
 from scoreprior.scores.network import NetworkConfig
 
 SHORT = TrainingConfig(steps=10, chunk=10)
