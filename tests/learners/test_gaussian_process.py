@@ -27,7 +27,7 @@ from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import ClosedForm
 from scoreprior.learners._base import groups_by_size
 from scoreprior.learners._function_prior import FunctionPrior
-from scoreprior.learners.gaussian_process import PooledGP
+from scoreprior.learners.gaussian_process import PooledGP, VanillaGP
 from scoreprior.tasks import Standardizer
 
 KERNELS = {
@@ -280,3 +280,9 @@ def test_the_pooled_process_is_as_rough_as_the_tasks(order: float):
     ys = [rng.multivariate_normal(np.zeros(12), kernel(x) + 1e-4 * np.eye(12)) for x in xs]
     prior = sp.learner("pooled-gp", **LIKELIEST).fit(sp.TaskSet.from_arrays(xs, ys), 0)
     assert prior.inference.process.kernel.parts[0].order == order
+
+
+@pytest.mark.parametrize("bad", [{"steps": 0}, {"learning_rate": 0.0}])
+def test_settings_of_the_vanilla_gp_that_cannot_work_are_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        VanillaGP(**bad)

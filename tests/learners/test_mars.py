@@ -113,11 +113,13 @@ def test_the_noise_of_a_sampled_score_is_the_interpolators(env):
         (sp.PlainMARS, {"measurement": "boks"}),
         (sp.PlainMARS, {"noise_std": 0.0}),
         (sp.PlainMARS, {"points": 0}),
+        (sp.PlainMARS, {"tasks_per_step": 2.5}),
         (sp.PlainMARS, {"training": TrainingConfig(patience=3)}),
         (Denoising, {"level": 0.0}),
         (sp.SampledMARS, {"measurement": "boks"}),
         (sp.SampledMARS, {"smoothing": 1.0}),
         (sp.SampledMARS, {"noise_std": -0.1}),
+        (sp.SampledMARS, {"level": -0.1}),
     ],
 )
 def test_settings_that_cannot_work_are_refused(kind, bad):

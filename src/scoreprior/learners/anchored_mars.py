@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Int, PRNGKeyArray
 
 from scoreprior._budget import share_of
-from scoreprior._settings import check_choice
+from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior._types import KeyLike, Score, as_key
 from scoreprior.gp import GaussianProcess, ProcessConfig, fit_average, fit_process
 from scoreprior.gp.predictive_tuning import is_significant
@@ -116,12 +116,8 @@ class AnchoredMARS:
         for name in ("held_out", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is a share in [0, 1), not {getattr(self, name)}.")
-        for name in ("points", "tasks_per_step", "warm_start"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        for name in ("level", "anneal", "noise_std"):
-            if getattr(self, name) is not None and not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}.")
+        check_counts(self, "points", "tasks_per_step", "warm_start")
+        check_positive(self, "level", "anneal", "noise_std")
 
     @property
     def space(self) -> Space:

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from scoreprior._budget import share_of
+from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.fit import fit_average, fit_process
@@ -112,6 +113,10 @@ class VanillaGP:
 
     steps: int = 200
     learning_rate: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_counts(self, "steps")
+        check_positive(self, "learning_rate")
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> VanillaGPPrior:
         """Only the standardisation is taken from the meta-training tasks."""

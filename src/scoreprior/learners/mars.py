@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scoreprior._settings import check_choice
+from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import Box, FSVGDConfig, Particles
 from scoreprior.inference.bnn import BNNConfig
@@ -80,10 +80,8 @@ class PlainMARS:
 
     def __post_init__(self) -> None:
         check_choice("measurement", self.measurement, get_args(Measurement))
-        if self.points < 1 or (self.tasks_per_step is not None and self.tasks_per_step < 1):
-            raise ValueError("points and tasks_per_step must be at least 1.")
-        if not self.noise_std > 0:
-            raise ValueError(f"noise_std must be positive, not {self.noise_std}.")
+        check_counts(self, "points", "tasks_per_step")
+        check_positive(self, "noise_std")
         if self.training.patience is not None:
             raise ValueError("PlainMARS holds no tasks out: training.patience must be None.")
 

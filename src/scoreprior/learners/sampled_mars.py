@@ -8,7 +8,7 @@ from typing import ClassVar, get_args
 import jax
 import jax.numpy as jnp
 
-from scoreprior._settings import check_choice
+from scoreprior._settings import check_choice, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import Box, FSVGDConfig, Particles
 from scoreprior.inference.bnn import BNNConfig
@@ -57,8 +57,9 @@ class SampledMARS:
         check_choice("measurement", self.measurement, get_args(Measurement))
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing is a share in [0, 1), not {self.smoothing}.")
-        if self.noise_std is not None and not self.noise_std > 0:
-            raise ValueError(f"noise_std must be positive, not {self.noise_std}.")
+        if self.level is not None and not self.level >= 0:
+            raise ValueError(f"level must not be negative, not {self.level}.")
+        check_positive(self, "noise_std")
 
     @classmethod
     def gaussian(cls) -> SampledMARS:
