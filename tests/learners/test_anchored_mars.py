@@ -75,6 +75,21 @@ def test_a_noise_that_is_given_is_that_of_anchor_and_likelihood(tasks):
     np.testing.assert_allclose(prior.inference.hyper.noise_std, 0.37, rtol=1e-6)
 
 
+def test_the_score_is_asked_for_at_the_level_that_its_network_was_trained_at(tasks, monkeypatch):
+    """The level is the anchor's own noise, at most 0.1, also where another noise is given for the likelihood."""
+    trained_at, train = [], anchored_mars.train_residual
+
+    def watched(anchor, levels, *given, **files):
+        trained_at.append(levels.fine)
+        return train(anchor, levels, *given, **files)
+
+    monkeypatch.setattr(anchored_mars, "train_residual", watched)
+    settings = SMALL | {"training": TrainingConfig(steps=10), "held_out": 0.0, "noise_std": 0.01}
+    prior = sp.MARS(**settings).fit(tasks, 0, progress=False)
+    assert prior.inference.levels.fine == trained_at[0] != jnp.float32(0.01)
+    np.testing.assert_allclose(prior.inference.hyper.noise_std, 0.01, rtol=1e-6)
+
+
 def test_the_judges_anchor_has_not_seen_the_held_out_tasks(tasks, monkeypatch):
     """The comparison that keeps a network must not use an anchor that was fitted to the tasks it is made on."""
     seen, judged = [], []

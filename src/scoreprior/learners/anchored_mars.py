@@ -247,6 +247,7 @@ class AnchoredMARS:
 
     def _around(self, anchor: GaussianProcess, places: _Places, score: Score | None = None) -> Inference:
         """Inference around an anchor: along this score, or without one by what is known in closed form."""
+        levels = self._levels(anchor)  # those that a network was trained at, whatever noise is given for the likelihood
         if self.noise_std is not None:
             anchor = replace(anchor, noise_std=jnp.float32(self.noise_std))
         config = self.inference
@@ -261,7 +262,7 @@ class AnchoredMARS:
         )
         if score is None and anchor.scale is not None:  # the calibration was learned for the closed form
             return ClosedFormDraws(warm_start)
-        levels, hyper, smoothing = self._levels(anchor), config.hyper(anchor.noise_std), jnp.float32(self.smoothing)
+        hyper, smoothing = config.hyper(anchor.noise_std), jnp.float32(self.smoothing)
         if score is None:
             return CentredParticles(warm_start, levels, hyper, smoothing, static_part(config))
         return AnchoredParticles(warm_start, score, levels, hyper, smoothing, static_part(config))
