@@ -15,9 +15,9 @@ VARIANTS = ["tokens", "inputs-as-keys", "separate-embeddings"]
 
 
 @lru_cache
-def _network(dim: int = 2, seed: int = 0, **settings) -> ScoreNetwork:
+def _network(dim: int = 2, seed: int = 0, noise_conditional: bool = False, **settings) -> ScoreNetwork:
     config = NetworkConfig(**({"embedding": 8, "heads": 2, "key_size": 4} | settings))
-    return ScoreNetwork(dim, config, jax.random.key(seed))
+    return ScoreNetwork(dim, config, jax.random.key(seed), noise_conditional=noise_conditional)
 
 
 def _arguments(k: int, dim: int = 2, noisy: bool = False, seed: int = 1) -> tuple:

@@ -41,7 +41,7 @@ def train_residual(
         files: `checkpoint`, `resume` and `progress` of `train`.
     """
     start_key, loss_key, held_key = jax.random.split(key, 3)
-    start = ScoreNetwork(draws.dim, config, start_key)
+    start = ScoreNetwork(draws.dim, config, start_key, noise_conditional=levels.coarse is not None)
     # The residual starts at nothing: the anchor is right until the data say otherwise.
     start = eqx.tree_at(lambda n: n.final, start, jax.tree.map(jnp.zeros_like, start.final))
     reach = jnp.float32(_REACH)

@@ -224,7 +224,7 @@ class AnchoredMARS:
         score, metrics = train_residual(
             anchor,
             self._levels(anchor),
-            replace(self.network, noise_conditional=self.anneal is not None),
+            self.network,
             self.training,
             draws(rest),
             draws(held) if len(held) else None,

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior.scores.attention import Block, Linear, randomise
 
 AttentionVariant = Literal["tokens", "inputs-as-keys", "separate-embeddings"]
@@ -17,36 +18,28 @@ Normalisation = Literal["spectral", "none"]
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Hyper-parameters of the score network; ranges in brackets are sensible to search.
+    """Hyper-parameters of the score network.
 
     The paper grows the embedding with the input dimension and names 32, 8 heads and key size 16 for its
     one-dimensional example (appendix D.2). Here heads * key_size is the embedding, as in the vanilla encoder:
     on a Gaussian process's score it came as close as the larger projections, at half the time per step.
     """
 
-    embedding: int = 32  # [16, 128]
-    heads: int = 4  # [1, 16]
-    key_size: int = 8  # [4, 64]
-    blocks: int = 2  # [1, 4]; the paper: 2
-    widening: int = 4  # [1, 8]; hidden width of the position-wise network over the embedding
+    embedding: int = 32
+    heads: int = 4
+    key_size: int = 8
+    blocks: int = 2  # the paper: 2
+    widening: int = 4  # hidden width of the position-wise network over the embedding
     attention: AttentionVariant = "tokens"
-    attention_init_scale: float = 2.0  # [0.5, 4]; the paper: 2
+    attention_init_scale: float = 2.0  # the paper: 2
     normalisation: Normalisation = "spectral"
-    multiplier: float = 1.0  # [0.5, 4]; spectral norm of every normalised layer; the paper: 1
-    noise_conditional: bool = False
+    multiplier: float = 1.0  # spectral norm of every normalised layer; the paper: 1
 
     def __post_init__(self) -> None:
-        for name in ("embedding", "heads", "key_size", "blocks", "widening"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        if self.multiplier <= 0 or self.attention_init_scale <= 0:
-            raise ValueError("multiplier and attention_init_scale must be positive.")
-        for name, allowed in (
-            ("attention", get_args(AttentionVariant)),
-            ("normalisation", get_args(Normalisation)),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+        check_counts(self, "embedding", "heads", "key_size", "blocks", "widening")
+        check_positive(self, "multiplier", "attention_init_scale")
+        check_choice("attention", self.attention, get_args(AttentionVariant))
+        check_choice("normalisation", self.normalisation, get_args(Normalisation))
 
 
 class ScoreNetwork(eqx.Module):
@@ -55,7 +48,8 @@ class ScoreNetwork(eqx.Module):
     Tokens are embedded linearly, pass residual blocks of self-attention and a position-wise ELU network
     (without layer norm: the paper mentions none, and it would undo the bound of spectral normalisation), and a
     final linear layer that is never normalised. Any k; `dim=0` estimates the score of a distribution from
-    exchangeable samples (appendix D.2). The forward pass takes weights as they are: see `spectral.normalise`.
+    exchangeable samples (appendix D.2). A noise-conditional network has the noise level as one more input. The forward
+    pass takes weights as they are: see `spectral.normalise`.
     """
 
     embed_values: Linear
@@ -67,10 +61,10 @@ class ScoreNetwork(eqx.Module):
     attention: AttentionVariant = eqx.field(static=True)
     noise_conditional: bool = eqx.field(static=True)
 
-    def __init__(self, dim: int, config: NetworkConfig, key: PRNGKeyArray):
+    def __init__(self, dim: int, config: NetworkConfig, key: PRNGKeyArray, *, noise_conditional: bool = False):
         if dim < 0 or (dim == 0 and config.attention != "tokens"):
             raise ValueError(f"{config.attention!r} attention needs inputs, but dim is {dim}.")
-        values, width = 1 + config.noise_conditional, config.embedding
+        values, width = 1 + noise_conditional, config.embedding
         if config.attention == "tokens":
             layers: list[Linear | None] = [Linear(values + dim, width), None]
         else:
@@ -83,7 +77,7 @@ class ScoreNetwork(eqx.Module):
         self.multiplier = jnp.float32(config.multiplier) if config.normalisation == "spectral" else None
         self.dim = dim
         self.attention = config.attention
-        self.noise_conditional = config.noise_conditional
+        self.noise_conditional = noise_conditional
 
     def __call__(
         self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"] | None = None
