@@ -44,6 +44,9 @@ CLASSES = {
     "student-t-process-score": "scores.exact:StudentTProcessScore",
     "sampled-score": "scores.sampled:SampledScore",
     "noise-levels": "scores.levels:NoiseLevels",
+    "denoiser": "scores.denoiser:Denoiser",
+    "encoder": "scores.encoder:Encoder",
+    "encoder-block": "scores.encoder:EncoderBlock",
     # estimators of scores from samples
     "kernel-estimator": "scores.regression:KernelEstimator",
     "tikhonov": "scores.regression:Tikhonov",
@@ -57,6 +60,7 @@ CLASSES = {
     # inference
     "closed-form": "inference.closed_form:ClosedForm",
     "average": "inference.average:Average",
+    "denoised": "inference.denoised:Denoised",
     "particles": "inference.particles:Particles",
     "variational-particles": "inference.particles:VariationalParticles",
     "anchored-particles": "inference.anchored:AnchoredParticles",

@@ -19,6 +19,7 @@ from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig
 from scoreprior.interpolators import GPInterpolator
 from scoreprior.learners import _base
+from scoreprior.scores.denoiser import DenoiserConfig
 from scoreprior.scores.network import NetworkConfig
 from scoreprior.serialization import read_file
 from scoreprior.training import TrainingConfig
@@ -37,6 +38,11 @@ QUICK: dict[str, dict] = {
     "hierarchical-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.frequencies": 0},
     "mars-gp": ANCHORED,
     "mars-bnn": ANCHORED,
+    "mars-denoiser": {
+        "anchor": ANCHOR,
+        "network": DenoiserConfig(embedding=8, blocks=1, heads=2, frequencies=4),
+        "training": TrainingConfig(steps=20, chunk=20, patience=1),
+    },
     "mars-gp-paper": MARS,
     "mars-bnn-paper": MARS,
     **dict.fromkeys(("mars-no-spectral", "mars-gp-mean", "mars-nn", "mars-ensemble"), ANCHORED),

@@ -36,6 +36,11 @@ _OWN: dict[str, tuple[str, str, str]] = {
         "learned score anchored to the hierarchical process, fSVGD; GP interpolation",
     ),
     "mars-bnn": ("anchored_mars", "AnchoredMARS.dropout", "the same with MC-dropout interpolation"),
+    "mars-denoiser": (
+        "denoised_mars",
+        "DenoisedMARS",
+        "denoising network on the hierarchical process, trained on observed points",
+    ),
     "mars-gp-paper": ("mars", "PlainMARS", "MARS-GP in the paper's configuration; slow"),
     "mars-bnn-paper": ("mars", "PlainMARS.dropout", "MARS-BNN in the paper's configuration; slow"),
     "mars-gauss": (
