@@ -12,6 +12,7 @@ from scoreprior.interpolators import (
 )
 from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learner, methods, register
 from scoreprior.learners.anchored_mars import AnchoredMARS
+from scoreprior.learners.denoised_mars import DenoisedMARS
 from scoreprior.learners.mars import PlainMARS
 from scoreprior.learners.sampled_mars import SampledMARS
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
@@ -31,6 +32,7 @@ __all__ = [
     "Comparison",
     "ContextTarget",
     "DataError",
+    "DenoisedMARS",
     "DeterministicInterpolator",
     "DropoutInterpolator",
     "EnsembleInterpolator",
