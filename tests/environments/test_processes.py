@@ -52,13 +52,13 @@ def test_sizes_determinism_and_disjointness(name):
     values = np.concatenate([part.x[:, 0] for part in parts])
     assert len(np.unique(values)) == len(values)
     assert np.abs(values).max() <= 5
-    small = NAMES[name](n_train=3, n_test=2)
+    small = NAMES[name](tasks=3, n_test=2)
     np.testing.assert_array_equal(small.meta_train[2].y, env.meta_train[2].y)
 
 
 @both
 def test_pairs_of_points_have_the_stated_covariance(name):
-    env = NAMES[name](n_train=4000, points=2, n_valid=1, n_test=1)
+    env = NAMES[name](tasks=4000, points=2, n_valid=1, n_test=1)
     x, y = env.meta_train.x.reshape(-1, 2), env.meta_train.y.reshape(-1, 2)
     residual = y - _mean(x)
     square_gap = residual**2 - 1.01
@@ -68,7 +68,7 @@ def test_pairs_of_points_have_the_stated_covariance(name):
 
 
 def test_student_t_tasks_have_student_t_marginals():
-    env = student_t_sinusoid(n_train=3000, points=1, n_valid=1, n_test=1, noise_std=1e-3)
+    env = student_t_sinusoid(tasks=3000, points=1, n_valid=1, n_test=1, noise_std=1e-3)
     residual = env.meta_train.y - _mean(env.meta_train.x[:, 0])
     assert stats.kstest(residual / np.sqrt(3 / 5), stats.t(5).cdf).pvalue > 0.05
     assert stats.kstest(residual, stats.norm.cdf).pvalue < 1e-3

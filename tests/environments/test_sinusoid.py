@@ -41,7 +41,7 @@ def test_split_decides_everything_and_sizes_do_not_change_a_task(env):
     again, other = environment("sinusoid", split=0), environment("sinusoid", split=1)
     np.testing.assert_array_equal(again.meta_test.target.y, env.meta_test.target.y)
     assert not np.isin(other.meta_test.target.y, env.meta_test.target.y).any()
-    small = sinusoid(n_train=5, n_test=3)
+    small = sinusoid(tasks=5, n_test=3)
     np.testing.assert_array_equal(small.meta_train[4].y, env.meta_train[4].y)
     np.testing.assert_array_equal(small.meta_test.target[2].y, env.meta_test.target[2].y)
 
@@ -63,7 +63,7 @@ def _prior_moments(x):
 
 
 def test_tasks_have_the_prior_moments():
-    env = sinusoid(n_train=4000, points=1, n_valid=1, n_test=1)
+    env = sinusoid(tasks=4000, points=1, n_valid=1, n_test=1)
     mean, variance = _prior_moments(env.meta_train.x[:, 0])
     z = (env.meta_train.y - mean) / np.sqrt(variance)
     assert abs(z.mean()) < 4 / np.sqrt(len(z))
@@ -127,7 +127,7 @@ def test_known_figures(env, predictives):
 
 
 def test_many_points_leave_only_the_noise():
-    context = sinusoid(n_train=1, points=200, n_valid=1, n_test=1).meta_train[0]
+    context = sinusoid(tasks=1, points=200, n_valid=1, n_test=1).meta_train[0]
     predictive = sinusoid_oracle(context, np.linspace(-5, 5, 50))
     assert (predictive.std > 0.1).all()
     assert (predictive.std < 0.105).all()

@@ -6,11 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import ContextTarget, Task, TaskSet
 
 Oracle: TypeAlias = Callable[[Task, Any], Predictive]
 """The Bayes-optimal predictive of y: oracle(context, x) -> Predictive; the context may be empty."""
+
+
+def check_tasks(tasks: Any) -> int:
+    """A number of meta-training tasks: a whole number of at least 1."""
+    if isinstance(tasks, bool) or not isinstance(tasks, (int, np.integer)) or tasks < 1:
+        raise ValueError(f"tasks is the number of meta-training tasks, a whole number of at least 1, not {tasks!r}.")
+    return int(tasks)
 
 
 @dataclass(frozen=True)

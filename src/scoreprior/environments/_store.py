@@ -63,7 +63,10 @@ SOURCES = {
             "abcd119bae0f9f98d5e63b7bce5b2d37c64328e7c1acacab3836d17787d841df",
         ),
         elsewhere="https://physionet.org/content/challenge-2012/1.0.0/ (set-a.tar.gz)",
-        used_by=("physionet-gcs", "physionet-hct"),
+        used_by=(
+            *("physionet-gcs", "physionet-hct", "physionet-hr", "physionet-nimap", "physionet-temp"),
+            *("physionet-glucose", "physionet-k", "physionet-na", "physionet-creatinine", "physionet-wbc"),
+        ),
     ),
 }
 

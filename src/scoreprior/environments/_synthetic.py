@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from scoreprior.environments._base import check_tasks
 from scoreprior.tasks import ContextTarget, Task, TaskSet
 from scoreprior.tasks.checks import TaskError
 
@@ -30,27 +31,31 @@ def simulate(
     stream: int,
     split: int,
     *,
-    n_train: int,
+    tasks: int,
     points: int,
     n_valid: int,
     n_test: int,
     n_target: int,
+    n_context: int | None = None,
 ) -> Parts:
-    """Independent tasks of `points` points; valid and test tasks have `n_target` target points beside.
+    """`tasks` training tasks of `points` points; valid and test tasks of `n_context` (default: as many) known
+    and `n_target` target points; all independent.
 
     Task i of part p (0 train, 1 valid, 2 test) is drawn by `default_rng([stream, split, p, i])`, so it does
     not change with the number of tasks in its own part or in the others.
     """
 
-    def tasks(part: int, label: str, n: int, m: int) -> TaskSet:
+    known = points if n_context is None else n_context
+
+    def part_of(part: int, label: str, n: int, m: int) -> TaskSet:
         drawn = [draw(np.random.default_rng([stream, split, part, i]), m) for i in range(n)]
         members = [Task(x, y, f"{label} {i}") for i, (x, y) in enumerate(drawn)]
         return TaskSet(members, input_names=("x",), target_name="y")
 
     def cut(part: int, label: str, n: int) -> ContextTarget:
-        return tasks(part, label, n, points + n_target).context_target(points)
+        return part_of(part, label, n, known + n_target).context_target(known)
 
-    return Parts(tasks(0, "train", n_train, points), cut(1, "valid", n_valid), cut(2, "test", n_test))
+    return Parts(part_of(0, "train", check_tasks(tasks), points), cut(1, "valid", n_valid), cut(2, "test", n_test))
 
 
 def describe(parts: Parts) -> str:

@@ -46,7 +46,7 @@ def gp_sinusoid(
     split: int = 0,
     data_dir: str | Path | None = None,
     *,
-    n_train: int = 20,
+    tasks: int = 20,
     points: int = 8,
     n_valid: int = 50,
     n_test: int = 100,
@@ -56,7 +56,7 @@ def gp_sinusoid(
     """Functions from GP(2x + 5 sin 2x, squared exponential), x ~ U(-5, 5); `data_dir` is not used."""
     process = ProcessOracle(noise_std)
     sizes = {
-        "n_train": n_train,
+        "tasks": tasks,
         "points": points,
         "n_valid": n_valid,
         "n_test": n_test,
@@ -69,7 +69,7 @@ def student_t_sinusoid(
     split: int = 0,
     data_dir: str | Path | None = None,
     *,
-    n_train: int = 20,
+    tasks: int = 20,
     points: int = 8,
     n_valid: int = 50,
     n_test: int = 100,
@@ -80,7 +80,7 @@ def student_t_sinusoid(
     """Functions from a Student-t process around 2x + 5 sin 2x, x ~ U(-5, 5); `data_dir` is not used."""
     process = ProcessOracle(noise_std, df)
     sizes = {
-        "n_train": n_train,
+        "tasks": tasks,
         "points": points,
         "n_valid": n_valid,
         "n_test": n_test,

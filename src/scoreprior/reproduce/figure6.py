@@ -62,7 +62,7 @@ def _learner(means: bool, settings: Settings) -> PlainMARS:
 
 def _tasks() -> tuple[TaskSet, TaskSet]:
     """Training tasks without points in the gap, and the contexts of new tasks anywhere."""
-    many = sinusoid(n_train=TASKS, points=200, n_valid=1, n_test=NEW, n_target=CONTEXT)
+    many = sinusoid(tasks=TASKS, points=200, n_valid=1, n_test=NEW, n_target=CONTEXT)
     kept = []
     for task in many.meta_train:
         outside = np.flatnonzero(np.abs(task.x[:, 0]) > 2)[:POINTS]
