@@ -191,6 +191,11 @@ def test_examples_run_on_a_small_budget(name, tmp_path, monkeypatch):
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_picture_of_environments_is_drawn(tmp_path, monkeypatch):
+    example("environments.py", monkeypatch, "--out", str(tmp_path / "figure.png"))
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.slow
 def test_the_example_with_a_table_runs(monkeypatch, capsys):
     example("own_table.py", monkeypatch)

@@ -50,6 +50,8 @@ def fake_dir(tmp_path, monkeypatch):
     source = _store.Source(archive.name, "", (_store.checksum(archive),), "", ())
     monkeypatch.setattr(_store, "SOURCES", {"physionet": source})
     monkeypatch.setattr(physionet, "N_RECORDS", N_FAKE)
+    # The values say whose they are, so they go up to the number of patients.
+    monkeypatch.setitem(physionet.VARIABLES, "GCS", physionet.Variable("a patient's number", 0, N_FAKE + 1))
     monkeypatch.setattr(physionet, "cache_directory", lambda: tmp_path / "cache")
     return archive.parent
 
@@ -67,10 +69,22 @@ def last_value_rmse(tasks: ContextTarget, n: int) -> float:
     return float(np.mean([np.sqrt(np.mean(error**2)) for error in errors]))
 
 
-def test_parse_takes_hourly_means_and_drops_negative_values(fake_dir):
+def test_parse_takes_hourly_means_and_drops_values_beyond_the_limits(fake_dir):
     gcs = physionet.parse(fake_dir / "physionet2012-set-a.tar.gz")["GCS"]
     np.testing.assert_array_equal(gcs[gcs[:, 0] == 1], [[1, 0, 6.5], [1, 23, 7], [1, 24, 9], [1, 48, 11]])
     assert (np.diff(gcs[:, 0] * 100 + gcs[:, 1]) > 0).all()  # by patient, then hour, each once
+
+
+def test_values_no_patient_can_have_are_missing(tmp_path, monkeypatch):
+    rows = "00:00,Temp,-17.8\n01:00,Temp,1.9\n02:00,Temp,36.6\n02:30,Temp,0\n03:00,HR,0\n04:00,HR,80\n05:00,HR,300\n"
+    write_archive(tmp_path / "a.tar.gz", {7: rows + "06:00,K,22.9\n07:00,K,4.1\n08:00,NISysABP,120\n"})
+    monkeypatch.setattr(physionet, "N_RECORDS", 1)
+    tables = physionet.parse(tmp_path / "a.tar.gz")
+    assert set(tables) == set(physionet.VARIABLES)
+    np.testing.assert_array_equal(tables["Temp"], [[7, 2, 36.6]])
+    np.testing.assert_array_equal(tables["HR"], [[7, 4, 80]])
+    np.testing.assert_array_equal(tables["K"], [[7, 7, 4.1]])
+    assert len(tables["NIMAP"]) == 0
 
 
 def test_an_archive_with_too_few_patients_is_refused(tmp_path, monkeypatch):
@@ -80,7 +94,7 @@ def test_an_archive_with_too_few_patients_is_refused(tmp_path, monkeypatch):
 
 
 def test_patients_train_from_the_front_and_test_from_the_back(fake_dir):
-    env = physionet.physionet_gcs(0, fake_dir)
+    env = physionet.physionet("GCS", 0, fake_dir)
     assert patients(env.meta_train) == [1, *range(3, 102)]  # patient 2 has too few
     assert patients(env.meta_test.target) == list(range(N_FAKE - 2, N_FAKE - 502, -1))  # the last two cannot test
     assert patients(env.meta_valid.target) == list(range(N_FAKE - 502, N_FAKE - 602, -1))
@@ -93,8 +107,33 @@ def test_patients_train_from_the_front_and_test_from_the_back(fake_dir):
     assert env.meta_train.target_name == "GCS"
 
 
+def test_more_tasks_are_the_next_patients_outside_validation_and_test(fake_dir):
+    few, more = physionet.physionet("GCS", 0, fake_dir), physionet.physionet("GCS", 0, fake_dir, tasks=250)
+    assert patients(more.meta_train)[:100] == patients(few.meta_train)
+    assert patients(more.meta_train) == [1, *range(3, 252)]
+    assert patients(more.meta_test.target) == patients(few.meta_test.target)
+    assert patients(more.meta_valid.target) == patients(few.meta_valid.target)
+    # 899 patients have four hours. The last two cannot test, and train after all others.
+    every = physionet.physionet("GCS", 3, fake_dir, tasks=299)
+    assert len(everyone(every)) == 899
+    with pytest.raises(ValueError, match="physionet-gcs has 299 patients outside validation and test, not tasks=300"):
+        physionet.physionet("GCS", 0, fake_dir, tasks=300)
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        physionet.physionet("GCS", 0, fake_dir, tasks=0)
+
+
+def test_with_fewer_patients_the_test_is_smaller_and_at_last_refused(fake_dir, monkeypatch):
+    monkeypatch.setattr(physionet, "N_TEST", 5000)
+    env = physionet.physionet("GCS", 0, fake_dir)
+    assert patients(env.meta_test.target) == list(range(N_FAKE - 2, 201, -1))
+    assert patients(env.meta_valid.target) == list(range(201, 101, -1))
+    monkeypatch.setattr(physionet, "MIN_TEST", 698)
+    with pytest.raises(_store.DataError, match="Only 797 patients can test GCS; 798 are needed"):
+        physionet.physionet("GCS", 0, fake_dir)
+
+
 def test_long_training_tasks_are_thinned_evenly_to_24_points(fake_dir):
-    env = physionet.physionet_gcs(0, fake_dir)
+    env = physionet.physionet("GCS", 0, fake_dir)
     every_hour = env.meta_train[patients(env.meta_train).index(3)]
     assert len(every_hour) == 24
     assert every_hour.x[0, 0] == 0
@@ -111,7 +150,7 @@ def test_thinning_never_repeats_a_point(m):
 
 
 def test_splits_permute_the_patients_and_stay_disjoint(fake_dir):
-    one, again, other = (physionet.physionet_gcs(split, fake_dir) for split in (1, 1, 2))
+    one, again, other = (physionet.physionet("GCS", split, fake_dir) for split in (1, 1, 2))
     assert patients(one.meta_train) == patients(again.meta_train) != patients(other.meta_train)
     for env in (one, other):
         assert len(everyone(env)) == 700
@@ -119,24 +158,24 @@ def test_splits_permute_the_patients_and_stay_disjoint(fake_dir):
 
 def test_too_few_patients_are_an_error(fake_dir):
     with pytest.raises(_store.DataError, match="Only 0 patients have 4 measurements of HCT"):
-        physionet.physionet_hct(0, fake_dir)
+        physionet.physionet("HCT", 0, fake_dir)
 
 
 def test_the_parsed_copy_is_used_rebuilt_when_corrupt_and_never_required(fake_dir, tmp_path, monkeypatch):
-    first = physionet.physionet_gcs(0, fake_dir)
+    first = physionet.physionet("GCS", 0, fake_dir)
     (parsed,) = (tmp_path / "cache").iterdir()
     whole = parsed.read_bytes()
     parses = []
     parse = physionet.parse
     monkeypatch.setattr(physionet, "parse", lambda path: parses.append(path) or parse(path))
-    np.testing.assert_array_equal(physionet.physionet_gcs(0, fake_dir).meta_train.y, first.meta_train.y)
+    np.testing.assert_array_equal(physionet.physionet("GCS", 0, fake_dir).meta_train.y, first.meta_train.y)
     assert parses == []
-    middle = len(whole) // 2
-    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    inside = whole.index(b"GCS.npy") + 2000  # a byte of the table that is read
+    flipped = whole[:inside] + bytes([whole[inside] ^ 1]) + whole[inside + 1 :]
     for damaged in (whole[: len(whole) // 2], b"", b"not a zip file", flipped):
         parses.clear()
         parsed.write_bytes(damaged)
-        env = physionet.physionet_gcs(0, fake_dir)
+        env = physionet.physionet("GCS", 0, fake_dir)
         np.testing.assert_array_equal(env.meta_train.y, first.meta_train.y)
         np.testing.assert_array_equal(env.meta_test.target.y, first.meta_test.target.y)
         assert len(parses) == 1
@@ -145,18 +184,18 @@ def test_the_parsed_copy_is_used_rebuilt_when_corrupt_and_never_required(fake_di
     blocked = tmp_path / "a file, not a directory"
     blocked.touch()
     monkeypatch.setattr(physionet, "cache_directory", lambda: blocked / "cache")
-    np.testing.assert_array_equal(physionet.physionet_gcs(0, fake_dir).meta_train.y, first.meta_train.y)
+    np.testing.assert_array_equal(physionet.physionet("GCS", 0, fake_dir).meta_train.y, first.meta_train.y)
 
 
 def test_another_archive_does_not_use_the_parsed_copy(fake_dir, tmp_path, monkeypatch):
-    physionet.physionet_gcs(0, fake_dir)
+    physionet.physionet("GCS", 0, fake_dir)
     archive = fake_dir / "physionet2012-set-a.tar.gz"
     records = fake_records()
     records[3] = records[3].replace("00:30,GCS,3.00", "00:30,GCS,13")
     write_archive(archive, records)
     source = _store.Source(archive.name, "", (_store.checksum(archive),), "", ())
     monkeypatch.setattr(_store, "SOURCES", {"physionet": source})
-    assert physionet.physionet_gcs(0, fake_dir).meta_train[1].y[0] == 13.0
+    assert physionet.physionet("GCS", 0, fake_dir).meta_train[1].y[0] == 13.0
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +237,36 @@ def test_sizes_of_the_real_environments_are_those_of_table_5():
     assert gcs.meta_train.y.min() >= 3
     assert gcs.meta_train.y.max() <= 15
     assert "8 to 24 points" in str(gcs.card)
+
+
+SUITE = {  # patients to test on, and to train on at most
+    "hr": (500, 3336),
+    "nimap": (500, 2341),
+    "temp": (500, 3329),
+    "glucose": (216, 1007),
+    "k": (346, 1286),
+    "na": (259, 1039),
+    "creatinine": (250, 1159),
+    "wbc": (201, 991),
+    "gcs": (500, 3328),
+    "hct": (500, 1691),
+}
+
+
+@pytest.mark.data("physionet")
+@pytest.mark.usefixtures("real_cache")
+@pytest.mark.parametrize("name", SUITE)
+def test_sizes_and_limits_of_the_suite(name):
+    n_test, n_train = SUITE[name]
+    env, every = environment(f"physionet-{name}"), environment(f"physionet-{name}", tasks=n_train)
+    assert (len(env.meta_train), len(env.meta_valid), len(env.meta_test)) == (100, 100, n_test)
+    assert patients(every.meta_train)[:100] == patients(env.meta_train)
+    assert len(everyone(every)) == n_train + 100 + n_test
+    variable = physionet.VARIABLES[env.meta_train.target_name]
+    for tasks in (every.meta_train, env.meta_valid.context, env.meta_test.context, env.meta_test.target):
+        assert tasks.sizes.min() >= 1
+        assert tasks.y.min() >= variable.low
+        assert tasks.y.max() <= variable.high
+    assert variable.meaning in str(env.card)
+    with pytest.raises(ValueError, match=f"has {n_train} patients"):
+        environment(f"physionet-{name}", tasks=n_train + 1)

@@ -34,7 +34,7 @@ ENVIRONMENTS = (
     *("sinusoid", "student-t-sinusoid"),
 )
 """Columns of every table, run or not; others have one when they have records."""
-TRUTH_KNOWN = ("sinusoid", "gp-sinusoid", "student-t-sinusoid")
+TRUTH_KNOWN = ("sinusoid", "gp-sinusoid", "student-t-sinusoid", "dose-response", "sawtooth", "change-point")
 """Environments that have an oracle."""
 STAND_INS = ("argus-sim", "swissfel-sim")
 """Simulations beside which the paper's figures on the original recordings stand: not the same data."""

@@ -26,16 +26,15 @@ Basis: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Edges: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 """Edges of the grid's cells over the box, one increasing array for each of the r shapes, given the context's x."""
 
-_GOLDEN = 0.5 * (5**0.5 - 1)
-
 
 @dataclass(frozen=True)
 class Family:
     """The functions of an environment; called as an oracle, the predictive of y at x (q, 1) given a context.
 
-    The predictive has `components` equally weighted Gaussians: the golden-ratio lattice in the unit square (in
-    one dimension: evenly spaced levels) mapped through the inverse CDFs of p(theta | D), whose density is
-    constant on the cells of the grid.
+    p(theta | D), with a density constant on the cells of a grid, is replaced by `nodes` equally weighted points:
+    the Hammersley points of the unit square (in one dimension: evenly spaced levels) mapped through the inverse
+    CDFs. Each gives a Gaussian for y; at each query they are sorted and merged to `components` equally weighted
+    ones by their moments, which keeps mean and standard deviation.
 
     Args:
         name: the environment's.
@@ -47,6 +46,8 @@ class Family:
         weight_std: standard deviations of the weights, p; 0 is a known weight.
         x_range: x is uniform on it.
         noise_std: standard deviation of the Gaussian observation noise.
+        nodes: points of p(theta | D), a multiple of `components` and best a power of two.
+        components: of the predictive.
     """
 
     name: str
@@ -60,7 +61,8 @@ class Family:
     weight_std: tuple[float, ...]
     x_range: tuple[float, float]
     noise_std: float
-    components: int = 1024
+    nodes: int = 2048
+    components: int = 128
 
     def __call__(self, context: Task, x: Any) -> Predictive:
         inputs, y = check_context(context)
@@ -70,7 +72,7 @@ class Family:
         scaled = self.basis(query, theta) * self.weight_std
         locs = self.basis(query, theta) @ np.array(self.weight_mean) + np.einsum("nqp,np->nq", scaled, mean)
         variances = np.einsum("nqp,npr,nqr->nq", scaled, cov, scaled)
-        return Predictive(locs, np.sqrt(variances + self.noise_std**2))
+        return Predictive(*_merge(locs, variances + self.noise_std**2, self.components))
 
     def functions(self, rng: np.random.Generator, x: Any, n: int) -> Float[np.ndarray, "n k"]:
         """n functions of the prior at x (k, 1), without noise."""
@@ -113,7 +115,7 @@ class Family:
         evidence = self.log_evidence(inputs, y, theta.reshape(-1, len(edges)))
         with np.errstate(divide="ignore"):  # two context points may share an x
             log_mass = evidence.reshape(widths.shape) + np.log(widths)
-        return _equal_nodes(edges, log_mass, self.components)
+        return _equal_nodes(edges, log_mass, self.nodes)
 
     def environment(
         self,
@@ -151,6 +153,13 @@ class Family:
         return Environment(self.name, parts.train, parts.valid, parts.test, card, split, oracle=self)
 
 
+def _merge(locs: np.ndarray, variances: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations (n, q) of n Gaussians, each with the moments of L / n neighbours of (L, q)."""
+    order = np.argsort(locs, axis=0)
+    locs, variances = (np.take_along_axis(a, order, 0).reshape(n, -1, a.shape[1]) for a in (locs, variances))
+    return locs.mean(1), np.sqrt(variances.mean(1) + locs.var(1))
+
+
 def _equal_nodes(edges: tuple[np.ndarray, ...], log_mass: np.ndarray, n: int) -> Float[np.ndarray, "n r"]:
     """n nodes of equal weight of a distribution over the cells of a one- or two-dimensional grid."""
     levels = (np.arange(n) + 0.5) / n
@@ -160,4 +169,15 @@ def _equal_nodes(edges: tuple[np.ndarray, ...], log_mass: np.ndarray, n: int) ->
         marginal = np.log(np.exp(log_mass - log_mass.max()).sum(-1))
     first = quantiles(edges[0], marginal, levels)
     rows = log_mass[np.clip(np.searchsorted(edges[0], first) - 1, 0, len(log_mass) - 1)]
-    return np.stack([first, quantiles(edges[1], rows, n * levels * _GOLDEN % 1.0)], axis=1)
+    return np.stack([first, quantiles(edges[1], rows, _radical_inverse(n))], axis=1)
+
+
+def _radical_inverse(n: int) -> Float[np.ndarray, " n"]:
+    """0, 1, ..., n - 1 with their binary digits mirrored at the point, and half of 1 / n added.
+
+    A golden-ratio lattice in their place resonates with waves whose phase is linear in both shapes.
+    """
+    rest, result, weight = np.arange(n), np.full(n, 0.5 / n), 0.5
+    while rest.any():
+        result, rest, weight = result + weight * (rest % 2), rest // 2, weight / 2
+    return result

@@ -11,7 +11,6 @@ LEVEL_STD = 0.5  # both levels ~ N(0, .)
 NOISE_STD = 0.05
 
 
-
 def _sides(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Whether x (m,) is before or after the step: (n, m, 2), given its place theta (n, 1)."""
     after = (x >= theta).astype(float)

@@ -7,13 +7,13 @@ import numpy as np
 from scoreprior.environments._family import Family
 
 LOG_DOSE = (-3.0, 3.0)
-SLOPE = (1.0, 10.0)  # log-uniform; per decade of dose, so Hill coefficients of 0.4 to 4.3
-CENTRE = (-2.0, 2.0)  # uniform
+SLOPE = (2.0, 10.0)  # log-uniform; per decade of dose, so Hill coefficients of 0.9 to 4.3
+CENTRE = (-2.5, 2.5)  # uniform
 LEVEL_MEAN = (0.0, 1.0)  # (lower, upper) ~ N
-LEVEL_STD = (0.02, 0.2)
-NOISE_STD = 0.05
+LEVEL_STD = (0.02, 0.3)
+NOISE_STD = 0.03
 
-_CELLS = (np.linspace(*np.log(SLOPE), 49), np.linspace(*CENTRE, 257))
+_CELLS = (np.linspace(*np.log(SLOPE), 41), np.linspace(*CENTRE, 501))
 
 
 def _levels(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -25,8 +25,8 @@ def _levels(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
 DOSE_RESPONSE = Family(
     name="dose-response",
     title="Dose-response curves",
-    source="lower + (upper - lower) / (1 + exp(-slope (x - centre))), slope log-uniform from 1 to 10, centre uniform "
-    "from -2 to 2, lower N(0, 0.02^2), upper N(1, 0.2^2)",
+    source="lower + (upper - lower) / (1 + exp(-slope (x - centre))), slope log-uniform from 2 to 10, centre uniform "
+    "from -2.5 to 2.5, lower N(0, 0.02^2), upper N(1, 0.3^2)",
     units="x is the log10 of a dose, y a response in units of the mean full response",
     stream=104,
     basis=_levels,

@@ -38,7 +38,6 @@ MAX_TRAIN_POINTS = 24
 CONTEXT_HOURS = 24
 
 
-
 class Variable(NamedTuple):
     """What is measured, and the limits that a recorded value cannot pass in a living patient: beyond them it is
     missing or a slip (a temperature of 1.9 or -17.8 degrees, a heart rate or pressure of 0)."""

@@ -1,4 +1,3 @@
-# ruff: noqa: I001  (which modules 0.1 had, only 0.1 knows)
 """How the files beside this one were made, with Scoreprior 0.1.0: `python make.py`, in this directory.
 
 They are small fits to a few sinusoids, and expected.json has what 0.1.0 predicts with them.
