@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from scoreprior.environments._base import Card, Environment
-from scoreprior.environments._synthetic import check_context, describe, quantiles, simulate
+from scoreprior.environments._synthetic import check_context, describe, simulate
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import Task
 from scoreprior.tasks.checks import check_query
@@ -61,7 +61,7 @@ class Family:
     weight_std: tuple[float, ...]
     x_range: tuple[float, float]
     noise_std: float
-    nodes: int = 2048
+    nodes: int = 4096
     components: int = 128
 
     def __call__(self, context: Task, x: Any) -> Predictive:
@@ -163,13 +163,22 @@ def _merge(locs: np.ndarray, variances: np.ndarray, n: int) -> tuple[np.ndarray,
 def _equal_nodes(edges: tuple[np.ndarray, ...], log_mass: np.ndarray, n: int) -> Float[np.ndarray, "n r"]:
     """n nodes of equal weight of a distribution over the cells of a one- or two-dimensional grid."""
     levels = (np.arange(n) + 0.5) / n
+    mass = np.exp(log_mass - log_mass.max())
+    first = np.interp(levels, _cdf(mass if len(edges) == 1 else mass.sum(-1)), edges[0])
     if len(edges) == 1:
-        return quantiles(edges[0], log_mass, levels)[:, None]
-    with np.errstate(divide="ignore"):  # a row without any mass
-        marginal = np.log(np.exp(log_mass - log_mass.max()).sum(-1))
-    first = quantiles(edges[0], marginal, levels)
-    rows = log_mass[np.clip(np.searchsorted(edges[0], first) - 1, 0, len(log_mass) - 1)]
-    return np.stack([first, quantiles(edges[1], rows, _radical_inverse(n))], axis=1)
+        return first[:, None]
+    # All conditional CDFs end to end, each one higher than that before it, are inverted by one interpolation.
+    rows = np.clip(np.searchsorted(edges[0], first) - 1, 0, len(log_mass) - 1)
+    conditional = _cdf(np.exp(log_mass - log_mass.max(-1, keepdims=True)))
+    heights = (conditional + np.arange(len(conditional))[:, None]).ravel()
+    second = np.interp(rows + _radical_inverse(n), heights, np.tile(edges[1], len(conditional)))
+    return np.stack([first, second], axis=1)
+
+
+def _cdf(mass: Float[np.ndarray, "*rows cells"]) -> Float[np.ndarray, "*rows edges"]:
+    """The CDF at the edges of the cells, from 0 to 1."""
+    total = np.cumsum(mass, axis=-1)
+    return np.concatenate([np.zeros_like(total[..., :1]), total / total[..., -1:]], axis=-1)
 
 
 def _radical_inverse(n: int) -> Float[np.ndarray, " n"]:

@@ -13,7 +13,7 @@ LEVEL_MEAN = (0.0, 1.0)  # (lower, upper) ~ N
 LEVEL_STD = (0.02, 0.3)
 NOISE_STD = 0.03
 
-_CELLS = (np.linspace(*np.log(SLOPE), 41), np.linspace(*CENTRE, 501))
+_CELLS = (np.linspace(np.log(SLOPE[0]), np.log(SLOPE[1]), 41), np.linspace(*CENTRE, 501))
 
 
 def _levels(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
