@@ -74,7 +74,16 @@ def test_where_the_process_is_right_there_is_none():
     assert PooledGP(CONFIG).fit(tasks(30, 2), 0, progress=False).inference.process.scale is None
 
 
-@pytest.mark.parametrize("padded", [tasks(9, 0, UNEVEN).padded(), tied(tasks(12, 0)).padded()], ids=["few", "tied"])
+def without(padded: PaddedTasks, count: int) -> PaddedTasks:
+    """The batch with no point of the last tasks."""
+    return padded._replace(mask=padded.mask.at[-count:].set(False))
+
+
+@pytest.mark.parametrize(
+    "padded",
+    [tasks(9, 0, UNEVEN).padded(), without(tasks(12, 0, UNEVEN).padded(), 3), tied(tasks(12, 0)).padded()],
+    ids=["few", "few with points", "tied"],
+)
 def test_few_tasks_or_a_single_level_teach_none(padded: PaddedTasks, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(scale_calibration, "left_out_predictions")  # nothing is even looked at
     with jax.enable_x64(True):
@@ -83,6 +92,30 @@ def test_few_tasks_or_a_single_level_teach_none(padded: PaddedTasks, monkeypatch
             scale_calibration.fit_scale_calibration(PooledTasks(padded, find_centres(padded, 6)), parameters, CONFIG)
             is None
         )
+
+
+def test_tasks_without_points_do_not_count(monkeypatch: pytest.MonkeyPatch):
+    """Neither in the folds nor in the test of what the others gain."""
+    gains = []
+    monkeypatch.setattr(scale_calibration, "is_significant", lambda gain: gains.append(gain) or False)
+    padded = tasks(14, 0, UNEVEN).padded()
+    held = padded._replace(mask=padded.mask.at[np.array([0, 5, 13])].set(False))
+    some = PaddedTasks(*(leaf[np.array([1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12])] for leaf in padded))
+    with jax.enable_x64(True):
+        parameters = start(jax.random.key(0), 1, CONFIG) | {"tails": jnp.log(4.0)}
+        for each in (held, some):
+            pool = PooledTasks(each, find_centres(some, 6))
+            scale_calibration.fit_scale_calibration(pool, parameters, CONFIG)
+    np.testing.assert_allclose(gains[0], gains[1], rtol=1e-6, atol=1e-9)
+
+
+def test_a_subset_has_tasks_with_points_first():
+    padded = tasks(12, 0).padded(dtype=np.float64)
+    mask = np.array(padded.mask)
+    mask[[1, 4, 7]] = False
+    chosen = fit._subset(padded._replace(mask=mask), ProcessConfig(most_tasks=9), jax.random.key(0))
+    assert np.asarray(chosen.mask).any(axis=1).all()
+    assert chosen.x.dtype == np.float64
 
 
 @pytest.fixture(scope="module")

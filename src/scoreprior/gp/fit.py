@@ -52,12 +52,12 @@ def fit_average(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) ->
     fitted to all of these tasks, which favours whichever is more flexible; hence two.
     """
     full = _fit(tasks, config, key)
-    if not config.tuning_evaluations or len(full.pool.tasks.y) < FEWEST_TASKS:
+    if not config.tuning_evaluations or full.pool.used.sum() < FEWEST_TASKS:
         return (full.process(tasks),)
     simple = _fit(tasks, config.simple(), key)
     with jax.enable_x64(True):
         gain = _gain_of_average(full.predictions(), simple.predictions(), full.pool.tasks.y)
-    chosen = (full, simple) if is_significant(np.asarray(gain)) else (full,)
+    chosen = (full, simple) if is_significant(np.asarray(gain)[full.pool.used]) else (full,)
     return tuple(fitted.process(tasks) for fitted in chosen)
 
 
@@ -118,8 +118,10 @@ def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> _Fitte
 
 
 def _subset(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> PaddedTasks:
-    """At most so many tasks, and of each at most so many points, in their order."""
+    """At most so many tasks, those without a point last, and of each at most so many points, in their order."""
     if len(tasks.x) > config.most_tasks:
-        chosen = jax.random.choice(jax.random.fold_in(key, 1), len(tasks.x), (config.most_tasks,), replace=False)
-        tasks = PaddedTasks(*(leaf[np.asarray(chosen)] for leaf in tasks))
+        shuffled = np.asarray(jax.random.permutation(jax.random.fold_in(key, 1), len(tasks.x)))
+        empty = np.sum(np.asarray(tasks.mask), axis=1) == 0
+        chosen = shuffled[np.argsort(empty[shuffled], kind="stable")][: config.most_tasks]
+        tasks = PaddedTasks(*(leaf[chosen] for leaf in tasks))
     return tasks.at_most(config.most_points, key)

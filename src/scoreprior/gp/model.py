@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import mask_gram, shared_evidence, whitener
@@ -45,6 +45,11 @@ class PooledTasks(eqx.Module):
     def __init__(self, tasks: PaddedTasks, centres: Float[np.ndarray, "c d"]):
         self.tasks = PaddedTasks(*(jnp.asarray(np.asarray(a), bool if a.dtype == bool else float) for a in tasks))
         self.centres = jnp.asarray(centres)
+
+    @property
+    def used(self) -> Bool[np.ndarray, " n"]:
+        """Which tasks have a point: held-out ones have none, and count for nothing."""
+        return np.sum(np.asarray(self.tasks.mask), axis=1) > 0
 
 
 def centre_count(config: ProcessConfig, dim: int) -> int:

@@ -34,9 +34,9 @@ _EVALUATIONS = 60
 
 def fit_scale_calibration(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> ScaleCalibration | None:
     """The calibration, or None where left-out tasks do not gain by it."""
-    count = len(pool.tasks.y)
+    used = pool.used
     low, high = np.quantile(np.asarray(pool.tasks.y)[np.asarray(pool.tasks.mask)], [0.02, 0.98])
-    if count < FEWEST_TASKS or low == high:
+    if used.sum() < FEWEST_TASKS or low == high:
         return None
     levels, tails = np.linspace(low, high, _LEVELS), tail_scales(parameters)
     predictions = left_out_predictions(pool, parameters, config)
@@ -46,12 +46,12 @@ def fit_scale_calibration(pool: PooledTasks, parameters: Parameters, config: Pro
     def fit(included: np.ndarray) -> Parameters:
         return minimise(lambda each: _loss_and_gradient(each, start, problem, included), start, _EVALUATIONS)[0]
 
-    fold = np.arange(count) % _FOLDS
-    after = np.zeros(count)
+    fold = (np.cumsum(used) - 1) % _FOLDS  # those without a point are in some fold, and change nothing
+    after = np.zeros(len(used))
     for out in range(_FOLDS):
         after = np.where(fold == out, _losses(fit(fold != out), problem), after)
     gain = np.asarray(_losses(start, problem)) - after
-    return problem.calibration(fit(fold >= 0)) if is_significant(gain) else None
+    return problem.calibration(fit(fold >= 0)) if is_significant(gain[used]) else None
 
 
 class _Problem(eqx.Module):
