@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import scoreprior as sp
-from scoreprior.gp import GaussianProcess, Matern, ZeroMean
+from scoreprior.gp import GaussianProcess, Matern, ProcessConfig, ZeroMean
 from scoreprior.inference import FSVGDConfig, Particles
 from scoreprior.interpolators import GPInterpolator
+from scoreprior.interpolators import gp as gp_interpolator
 from scoreprior.scores.exact import GaussianProcessScore
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.scores.network import NetworkConfig
@@ -95,6 +96,20 @@ def test_sampled_scores_need_no_training(env, build):
     assert isinstance(prior.inference, Particles)
     context = env.meta_test.context[0]
     assert np.isfinite(prior.condition(context.x, context.y, 0).predict([0.0, 1.0]).mean).all()
+
+
+@pytest.mark.parametrize("kind", [sp.PlainMARS, sp.SampledMARS])
+def test_a_pooled_interpolator_gets_double_precision(env, monkeypatch, kind):
+    """What single precision drops, the pooled fit cannot restore."""
+    given = []
+    fit = gp_interpolator.fit_process
+    monkeypatch.setattr(gp_interpolator, "fit_process", lambda tasks, *rest: given.append(tasks) or fit(tasks, *rest))
+    process = ProcessConfig(evidence_evaluations=5, tuning_evaluations=0, frequencies=0, starts=2)
+    settings = {"interpolator": GPInterpolator(process=process), "inference": SMALL["inference"]}
+    if kind is sp.PlainMARS:
+        settings |= {"training": SMALL["training"], "network": SMALL["network"]}
+    kind(**settings).fit(env.meta_train, 0, progress=False)
+    assert given[0].x.dtype == given[0].y.dtype == np.float64
 
 
 def test_the_noise_of_a_sampled_score_is_the_interpolators(env):

@@ -127,7 +127,7 @@ class PlainMARS:
         """
         point_key, interpolator_key, network_key, train_key = jax.random.split(as_key(key), 4)
         standardizer = Standardizer.fit(tasks)
-        padded = standardizer.apply(tasks).padded()
+        padded = standardizer.apply(tasks).padded(dtype=np.float64)
         nu = measurement_around(self.measurement, padded, point_key)
 
         fitted = self.interpolator.fit(padded, interpolator_key)

@@ -7,6 +7,7 @@ from typing import ClassVar, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from scoreprior._settings import check_choice, check_positive
 from scoreprior._types import KeyLike, as_key
@@ -88,7 +89,7 @@ class SampledMARS:
         """Interpolate the tasks; the score is estimated when a task is inferred."""
         point_key, interpolator_key, score_key = jax.random.split(as_key(key), 3)
         standardizer = Standardizer.fit(tasks)
-        padded = standardizer.apply(tasks).padded()
+        padded = standardizer.apply(tasks).padded(dtype=np.float64)
         fitted = self.interpolator.fit(padded, interpolator_key)
         noise = fitted.noise_std if self.noise_std is None else jnp.float32(self.noise_std)
         if noise is None:
