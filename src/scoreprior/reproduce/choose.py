@@ -1,4 +1,4 @@
-"""Choices for the laboratory, made on 20 validation measurement sets per problem that no table reports.
+"""Settings of the score estimators, chosen on 20 validation measurement sets per problem that no table reports.
 
 Every nonparametric estimator gets the one regularisation with the smallest relative RMSE, averaged over the sets of all
 four problems. This needs the true score, so it flatters the estimators: nobody has it in practice. The network's

@@ -92,9 +92,9 @@ def estimate(
     """The score at every point beside random training samples, averaged over draws of these."""
 
     def one(key: PRNGKeyArray) -> Float[Array, " m"]:
-        beside = jax.random.choice(key, jnp.asarray(samples), (TOKENS - 1,), replace=False)
+        others = jax.random.choice(key, jnp.asarray(samples), (TOKENS - 1,), replace=False)
         empty = jnp.zeros((TOKENS, 0))
-        return jax.vmap(lambda point: network(jnp.append(beside, point), empty)[-1])(points)
+        return jax.vmap(lambda point: network(jnp.append(others, point), empty)[-1])(points)
 
     return jnp.mean(jax.lax.map(one, jax.random.split(jax.random.key(0), draws)), axis=0)
 

@@ -22,7 +22,7 @@ from scoreprior.interpolators._base import FittedInterpolator
 
 @runtime_checkable
 class Estimator(Protocol):
-    """Any member of the laboratory that needs samples alone; a frozen dataclass."""
+    """An estimator of a score that needs samples alone; a frozen dataclass."""
 
     def fit(self, samples: Float[Array, "n d"]) -> Callable[[Float[Array, "m d"]], Float[Array, "m d"]]: ...
 

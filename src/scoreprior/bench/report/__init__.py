@@ -39,8 +39,8 @@ def write_report(
     results = Results.load(out, budget, split)
     found = findings(results)
     paragraphs = [*found, *_reading(results)]
-    beside = split_table(results)
-    tables = [*all_tables(results, paper_protocol), *([beside] if beside else []), cost_table(results)]
+    by_split = split_table(results)
+    tables = [*all_tables(results, paper_protocol), *([by_split] if by_split else []), cost_table(results)]
     tables.append(tuning_table(results))
     folded = [failure_table(results), provenance_table(results)]
     contents = {

@@ -51,11 +51,11 @@ def shown(figure: Figure | None) -> str:
     return f"{number(figure.mean)} ± {number(figure.std, figure.mean)}" if figure.std else number(figure.mean)
 
 
-def number(value: float | None, beside: float | None = None) -> str:
-    """A number with decimals fit for its size, or for that of the number it stands beside."""
+def number(value: float | None, like: float | None = None) -> str:
+    """A number with decimals fit for its size, or for that of another number in the same cell."""
     if value is None:
         return "-"
-    size = abs(value if beside is None else beside)
+    size = abs(value if like is None else like)
     if not math.isfinite(value) or size >= 1e4:
         return f"{value:.1e}"
     return f"{value:.{3 if size < 10 else 2 if size < 100 else 1}f}"

@@ -117,12 +117,12 @@ def _rows(groups: Groups, columns: Sequence[str], value: Callable[[str, str], Va
 
 def _value(results: Results, environment: str, method: str, metric: str, is_bold: bool, paper: Figure | None) -> Value:
     entry = results.get(environment, method)
-    beside = "" if paper is None else shown(paper)
+    papers = "" if paper is None else shown(paper)
     if entry is None:
-        return Value(results.why_missing(environment, method), paper=beside)
+        return Value(results.why_missing(environment, method), paper=papers)
     remark = results.remark(environment, method)
     text = shown(entry.figure(metric)) + (f" ({remark})" if remark else "")
-    return Value(text, is_bold, beside, origin(entry))
+    return Value(text, is_bold, papers, origin(entry))
 
 
 def origin(entry: Entry) -> str:
