@@ -111,10 +111,10 @@ class Family:
         edges = self.edges(inputs)
         middles = [0.5 * (each[1:] + each[:-1]) for each in edges]
         theta = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1)
-        widths = np.prod(np.meshgrid(*[np.diff(each) for each in edges], indexing="ij"), axis=0)
+        volumes = np.prod(np.meshgrid(*[np.diff(each) for each in edges], indexing="ij"), axis=0)
         evidence = self.log_evidence(inputs, y, theta.reshape(-1, len(edges)))
         with np.errstate(divide="ignore"):  # two context points may share an x
-            log_mass = evidence.reshape(widths.shape) + np.log(widths)
+            log_mass = evidence.reshape(volumes.shape) + np.log(volumes)
         return _equal_nodes(edges, log_mass, self.nodes)
 
     def environment(
