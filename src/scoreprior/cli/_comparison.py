@@ -52,7 +52,10 @@ def rule_words(comparison: Comparison) -> list[str]:
     method, errors = comparison.method, comparison.table["rmse"]
     found = []
     for rule in comparison.rules_as_good:
-        beaten = "beats" if errors[rule] < errors[method] else "is about as good as"
+        rmse = comparison.paired_difference(rule, "rmse")
+        beaten = (
+            "beats" if rmse.mean > rmse.standard_error else "is about as good as"
+        )  # by more than one standard error
         text = (
             f"{RULES[rule][0].upper()}{RULES[rule][1:]} ({rule}) {beaten} {method} on your held-out tasks: "
             f"error {errors[rule]:.3g} against {errors[method]:.3g}."

@@ -1,9 +1,12 @@
 """MARS around an anchor, the method people get by `sp.MARS()`: a Gaussian process corrected by a score network.
 
-The score of the prior's noised marginals is that of a Gaussian process fitted to all tasks, plus a bounded residual
-network (`scores/anchored.py`) that is trained by denoising and kept only if it predicts held-out tasks better. With the
-network a task is inferred by fSVGD from a warm start; without it the posterior has a closed form
-(`inference/anchored.py`).
+The score of the prior's noised marginals is that of a Gaussian process, plus a bounded residual network.
+
+    hold tasks out; fit the anchor to the others; train the residual on them by denoising     (`_residual.py`)
+    the held-out tasks gain by it?
+        yes:  anchor + residual, inferred by fSVGD from a warm start                (`AnchoredParticles`)
+        no:   the anchor fitted to all tasks; its posterior has a closed form       (`CentredParticles`, or
+              `ClosedFormDraws` with a scale calibration), averaged with a simple process where that helps
 """
 
 from __future__ import annotations
@@ -166,7 +169,7 @@ class AnchoredMARS:
         """
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded(dtype=np.float64)
-        point_key, network_key = jax.random.split(jax.random.fold_in(as_key(key), 1))
+        point_key, network_key = jax.random.split(jax.random.fold_in(as_key(key), 2))
         places = _Places(measurement_around(self.measurement, padded, point_key), Box.around(padded))
         metrics: dict[str, float] = {}
         inference = None
@@ -196,10 +199,14 @@ class AnchoredMARS:
 
     def _without_network(self, padded: PaddedTasks, places: _Places, key: PRNGKeyArray) -> Inference:
         """The anchor alone, fitted to all tasks; averaged with a simple process where that helps."""
-        if not self.average:
-            return self._around(fit_process(padded, self.anchor, key), places)
-        anchor, *simple = fit_average(padded, self.anchor, key)
+        anchor, *simple = self._fit_processes(padded, key)
         return average_of(self._around(anchor, places), *map(ClosedForm, simple))
+
+    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> tuple[GaussianProcess, ...]:
+        """The anchor, and a simple process to average with where that helps."""
+        if self.average:
+            return fit_average(padded, self.anchor, key)
+        return (fit_process(padded, self.anchor, key),)
 
     def _judge_network(
         self, problem: _Problem, key: PRNGKeyArray, files: dict[str, Any]
@@ -212,7 +219,7 @@ class AnchoredMARS:
         split_key, interpolator_key, train_key, judge_key = jax.random.split(key, 4)
         shuffled = np.asarray(jax.random.permutation(split_key, len(problem.tasks)))
         held, rest = np.split(shuffled, [round(self.held_out * len(shuffled))])
-        anchor = fit_process(_without(problem.padded, held), self.anchor, problem.key)
+        anchor, *simple = self._fit_processes(problem.padded.without(held), problem.key)
         if self.interpolator is None:
             fitted: FittedInterpolator = condition_each(anchor, problem.padded)
         else:
@@ -240,7 +247,7 @@ class AnchoredMARS:
         unseen = problem.tasks.take(held)
         before, after = (
             task_nll(FunctionPrior(problem.standardizer, each), unseen, judge_key)
-            for each in (self._around(anchor, problem.places), with_network)
+            for each in (average_of(self._around(anchor, problem.places), *map(ClosedForm, simple)), with_network)
         )
         metrics |= {"held_out_nll_without_network": float(before.mean()), "held_out_nll": float(after.mean())}
         return (with_network if is_significant(before - after) else None), metrics
@@ -288,10 +295,3 @@ class _Problem:
     padded: PaddedTasks
     places: _Places
     key: PRNGKeyArray
-
-
-def _without(padded: PaddedTasks, rows: Int[np.ndarray, " b"]) -> PaddedTasks:
-    """The batch with no point of these tasks: its shape, and so what is compiled for it, stays."""
-    mask = np.array(padded.mask)
-    mask[rows] = False
-    return padded._replace(mask=mask)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._settings import check_positive
 from scoreprior._types import KeyLike, as_key
-from scoreprior.gp import ProcessConfig, fit_average, fit_process
+from scoreprior.gp import GaussianProcess, ProcessConfig, fit_average, fit_process
 from scoreprior.gp.predictive_tuning import is_significant
 from scoreprior.inference.average import average_of
 from scoreprior.inference.closed_form import ClosedForm
@@ -106,11 +106,7 @@ class DenoisedMARS:
             files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}
             prior, metrics = self._judge_network(tasks, standardizer, padded, as_key(key), files)
         if prior is None:
-            processes = (
-                fit_average(padded, self.anchor, as_key(key))
-                if self.average
-                else (fit_process(padded, self.anchor, as_key(key)),)
-            )
+            processes = self._fit_processes(padded, as_key(key))
             prior = FunctionPrior(standardizer, average_of(*map(ClosedForm, processes)))
         return replace(prior, notes=notes_of(self, tasks, metrics))
 
@@ -121,13 +117,11 @@ class DenoisedMARS:
 
         Neither the network nor the anchor of this comparison has seen the held-out tasks.
         """
-        split_key, start_key, train_key, held_key, judge_key = jax.random.split(jax.random.fold_in(key, 1), 5)
+        split_key, start_key, train_key, held_key, judge_key = jax.random.split(jax.random.fold_in(key, 2), 5)
         shuffled = np.asarray(jax.random.permutation(split_key, len(tasks)))
         held, rest = np.split(shuffled, [round(self.held_out * len(tasks))])
-        mask = np.array(padded.mask)
-        mask[held] = False
-        anchor = fit_process(padded._replace(mask=mask), self.anchor, key)  # type: ignore[arg-type]
-        start = Denoiser(jax.tree.map(jnp.asarray, anchor), tasks.dim, self.network, start_key)
+        processes = self._fit_processes(padded.without(held), key)
+        start = Denoiser(jax.tree.map(jnp.asarray, processes[0]), tasks.dim, self.network, start_key)
         several = np.resize(held, max(len(held), _VALIDATION_SPLITS))  # of few tasks, several splits of each
         denoiser, history = train(
             self._loss(padded, rest),
@@ -140,7 +134,7 @@ class DenoisedMARS:
             **files,
         )
         with_network = FunctionPrior(standardizer, Denoised(denoiser))
-        without = FunctionPrior(standardizer, ClosedForm(anchor))
+        without = FunctionPrior(standardizer, average_of(*map(ClosedForm, processes)))
         before, after = (task_nll(each, tasks.take(held), judge_key) for each in (without, with_network))
         metrics = {
             "training_loss": history[-1].loss,
@@ -152,6 +146,12 @@ class DenoisedMARS:
     def with_budget(self, share: float) -> DenoisedMARS:
         """A share of the anchor's evaluations and of the training steps."""
         return replace(self, anchor=self.anchor.with_budget(share), training=self.training.with_budget(share))
+
+    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> tuple[GaussianProcess, ...]:
+        """The anchor, and a simple process to average with where that helps."""
+        if self.average:
+            return fit_average(padded, self.anchor, key)
+        return (fit_process(padded, self.anchor, key),)
 
     def _loss(self, padded: PaddedTasks, rows: np.ndarray) -> _Loss:
         some = PaddedTasks(*(jnp.asarray(np.asarray(leaf)[rows], _SINGLE.get(leaf.dtype.kind)) for leaf in padded))

@@ -6,12 +6,15 @@ from scoreprior.scores.fitted_network import NetworkEstimator, elliptical_networ
 from scoreprior.scores.gaussian import Gaussian, ShrunkGaussian
 from scoreprior.scores.kernels_vector import VectorKernel
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
+from scoreprior.scores.objectives import Denoising, ExactTrace, Sliced
 from scoreprior.scores.regression import KernelEstimator, Landweber, NuMethod, Nystrom, SpectralCutoff, Tikhonov
 from scoreprior.scores.sampled import SampledScore
 from scoreprior.scores.ssge import ssge
 from scoreprior.scores.whitened import Whitened
 
 __all__ = [
+    "Denoising",
+    "ExactTrace",
     "Gaussian",
     "GaussianProcessScore",
     "KernelEstimator",
@@ -23,6 +26,7 @@ __all__ = [
     "SampledScore",
     "ScoreNetwork",
     "ShrunkGaussian",
+    "Sliced",
     "SpectralCutoff",
     "StudentTProcessScore",
     "Tikhonov",

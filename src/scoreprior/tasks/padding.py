@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 
 class PaddedTasks(NamedTuple):
@@ -16,6 +16,12 @@ class PaddedTasks(NamedTuple):
     x: Float[Array, "*n m d"]
     y: Float[Array, "*n m"]
     mask: Bool[Array, "*n m"]
+
+    def without(self, rows: Int[np.ndarray, " b"]) -> PaddedTasks:
+        """The same batch with no point of these tasks: its shape, and so what is compiled for it, stays."""
+        mask = np.array(self.mask)
+        mask[rows] = False
+        return self._replace(mask=mask)  # type: ignore[arg-type]
 
     def at_most(self, points: int, key: PRNGKeyArray) -> PaddedTasks:
         """The same batch with at most so many points of each task, chosen at random and in their order."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scoreprior.bench.catalogue import GROUPS
 from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.table import Row, Table, Value
-from scoreprior.bench.report.tables import ABLATION_GROUPS, INTERPOLATOR_GROUPS
+from scoreprior.bench.report.tables import ABLATION_GROUPS, INTERPOLATOR_GROUPS, groups_of
 
-_METHODS = tuple(
-    dict.fromkeys(
-        name for groups in (GROUPS, ABLATION_GROUPS, INTERPOLATOR_GROUPS) for group in groups.values() for name in group
-    )
-)
+
+def _methods(results: Results) -> tuple[str, ...]:
+    """Every method of the tables, once."""
+    all_groups = (groups_of(results), ABLATION_GROUPS, INTERPOLATOR_GROUPS)
+    return tuple(dict.fromkeys(name for groups in all_groups for group in groups.values() for name in group))
 
 
 def cost_table(results: Results) -> Table:
@@ -26,7 +25,7 @@ def cost_table(results: Results) -> Table:
         seconds = (entry.seconds(kind) for kind in ("fit", "condition", "cpu"))
         return Value(" / ".join(f"{each:.1f}" if each is not None else "-" for each in seconds))
 
-    rows = [Row(name, tuple(value(name, each) for each in results.environments)) for name in _METHODS]
+    rows = [Row(name, tuple(value(name, each) for each in results.environments)) for name in _methods(results)]
     run = [row for row in rows if any(each.text not in ("not run", "n/a") for each in row.values)]
     caption = (
         "Seconds to fit / to condition on and predict all test tasks / of processor time in all; medians over seeds."
@@ -45,7 +44,7 @@ def tuning_table(results: Results) -> Table:
         won = "" if selection.settings else "; defaults"
         return Value(f"{len(selection.trials)} x {share:g}, {selection.seconds:.0f} s{won}")
 
-    rows = [Row(name, tuple(value(name, each) for each in results.environments)) for name in _METHODS]
+    rows = [Row(name, tuple(value(name, each) for each in results.environments)) for name in _methods(results)]
     tuned = [row for row in rows if any(each.text != "-" for each in row.values)]
     caption = (
         "Trials x share of the iterations that each had, and seconds of all of them and of the run-off with all "
@@ -80,7 +79,7 @@ def provenance_table(results: Results) -> Table:
             )
         )
     head = ("entry", "configuration", "settings", "seeds", "revision", "date", "machine", "versions")
-    caption = "The records themselves are beside this report: one JSON line per cell, in records/."
+    caption = "The records are beside this report, one JSON line per cell: in records/ or in published/*.zip."
     return Table("provenance", "Provenance of every number", caption, head, tuple(rows))
 
 

@@ -40,30 +40,38 @@ _STAND_IN = (
 )
 
 
+def groups_of(results: Results) -> Groups:
+    """The groups of the main tables: the usual ones, and whatever else has records."""
+    usual = {
+        name for groups in (GROUPS, ABLATION_GROUPS, INTERPOLATOR_GROUPS) for each in groups.values() for name in each
+    }
+    others = sorted({method for _, method in results.entries} - usual)
+    return {**GROUPS, "others": tuple(others)} if others else GROUPS
+
+
 def all_tables(results: Results, paper_protocol: bool = False) -> list[Table]:
     """In the order of the report."""
+    main = groups_of(results)
     tables = [
-        _by_environment(results, "table1", "Table 1: RMSE", "rmse", GROUPS, ""),
-        _by_environment(
-            results, "table2", "Table 2: calibration error per task", "calibration_error", GROUPS, _PER_TASK
-        ),
+        _by_environment(results, "table1", "Table 1: RMSE", "rmse", main, ""),
+        _by_environment(results, "table2", "Table 2: calibration error per task", "calibration_error", main, _PER_TASK),
         _by_environment(
             results,
             "pooled",
             "Calibration error pooled over tasks",
             "pooled_calibration_error",
-            GROUPS,
+            main,
             "Over the points of all tasks: the figure that says whether error bars can be trusted. Not in the paper.",
         ),
         _by_environment(
-            results, "nll", "Negative log likelihood", "nll", GROUPS, "Mean over points, then tasks. Not in the paper."
+            results, "nll", "Negative log likelihood", "nll", main, "Mean over points, then tasks. Not in the paper."
         ),
         _by_environment(
             results,
             "coverage",
             "Coverage of the 90% interval",
             "pooled_coverage90",
-            GROUPS,
+            main,
             "0.9 is right.",
             rank=False,
         ),
@@ -145,7 +153,7 @@ def _berkeley(results: Results) -> Table:
         "calibration_full": ("berkeley-full", "calibration_error", "calibration, all data"),
         "calibration_partial": ("berkeley", "calibration_error", "calibration, partial"),
     }
-    groups = {name: members for name, members in GROUPS.items() if ORACLE not in members}
+    groups = {name: members for name, members in groups_of(results).items() if ORACLE not in members}
     methods = [name for group in groups.values() for name in group]
     first = {key: bold(results, where, metric, methods) for key, (where, metric, _) in columns.items()}
 
@@ -162,7 +170,7 @@ def _berkeley(results: Results) -> Table:
 
 def _best_on_test(results: Results, table: str, metric: str, what: str) -> Table:
     """The paper's protocol, labelled as what it is: the configuration is chosen by the test tasks themselves."""
-    groups = {name: members for name, members in GROUPS.items() if ORACLE not in members}
+    groups = {name: members for name, members in groups_of(results).items() if ORACLE not in members}
     columns = [f"{name}|{kind}" for name in PAPER_ENVIRONMENTS for kind in ("selected", "best on test")]
 
     def value(method: str, column: str) -> Value:
