@@ -130,6 +130,7 @@ def test_oracle_agrees_with_importance_sampling(family, m):
 
 
 @each
+@pytest.mark.slow
 def test_nodes_components_and_cells_are_fine_enough(family, predicted):
     """Against 4 times the nodes, none merged, and twice the cells each way: errors are well below the noise."""
 

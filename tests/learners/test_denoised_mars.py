@@ -71,6 +71,7 @@ def test_training_leaves_anchor_and_frequencies_alone(prior):
     assert np.abs(made.encoder.final).max() > 0
 
 
+@pytest.mark.slow
 def test_sequential_draws_of_an_untrained_network_are_draws_of_the_anchor(prior):
     """Point after point, each given those before: with the anchor's conditionals, that is the anchor's joint law."""
     encoder = jax.tree.map(jnp.zeros_like, prior.inference.denoiser.encoder)
@@ -85,6 +86,7 @@ def test_sequential_draws_of_an_untrained_network_are_draws_of_the_anchor(prior)
     np.testing.assert_allclose(np.cov(white), np.eye(3), atol=4 * np.sqrt(2 / n) + 0.01)
 
 
+@pytest.mark.slow
 def test_a_network_that_does_not_help_is_dropped(monkeypatch):
     monkeypatch.setattr(denoised_mars, "is_significant", lambda gain: False)
     prior = DenoisedMARS(**SMALL, average=False).fit(steps(20, 0), 0, progress=False)
@@ -107,6 +109,7 @@ def test_the_judges_anchor_has_not_seen_the_held_out_tasks(monkeypatch):
     assert set(names[~seen[0]]) == {task.name for task in judged[0]} == {task.name for task in judged[1]}
 
 
+@pytest.mark.slow
 def test_few_tasks_have_no_network():
     prior = DenoisedMARS(**SMALL).fit(steps(7, 0), 0, progress=False)  # a fifth of seven is one
     assert isinstance(prior.inference, (ClosedForm, Average))

@@ -42,7 +42,9 @@ def test_the_defaults_are_the_papers():
     assert isinstance(sp.learner("mars-bnn-paper").interpolator, sp.DropoutInterpolator)
 
 
-@pytest.mark.parametrize("objective", [ExactTrace(), Sliced(), Denoising(0.2)])
+@pytest.mark.parametrize(
+    "objective", [ExactTrace(), *(pytest.param(each, marks=pytest.mark.slow) for each in (Sliced(), Denoising(0.2)))]
+)
 def test_every_objective_trains_and_predicts(env, objective):
     prior = sp.PlainMARS(**SMALL, objective=objective).fit(env.meta_train, 0, progress=False)
     assert float(prior.inference.levels.fine) == np.float32(objective.level)
@@ -86,6 +88,7 @@ def test_a_score_of_ones_own_is_called_with_function_values_inputs_and_noise(env
     assert seen[0] == ((8,), (8, 1), ())  # a context padded to four points, and four more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [sp.SampledMARS, sp.SampledMARS.gaussian, sp.SampledMARS.paper])
 def test_sampled_scores_need_no_training(env, build):
     learner = replace(build(), inference=SMALL["inference"])
