@@ -30,6 +30,10 @@ class Inference(eqx.Module):
         """The predictive at x given a posterior state."""
 
     @abstractmethod
+    def draw(self, state: PyTree, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One joint draw of a function from the posterior, at x."""
+
+    @abstractmethod
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """One joint draw of a function from the prior, at x."""
 

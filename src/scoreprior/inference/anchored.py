@@ -25,7 +25,7 @@ from scoreprior.inference.closed_form import gaussian_mixture
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
 from scoreprior.inference.langevin import langevin
 from scoreprior.inference.measurement import Box, MeasurementDistribution
-from scoreprior.inference.particles import smooth
+from scoreprior.inference.particles import one_of, smooth
 from scoreprior.predictive import Mixture
 from scoreprior.scores.exact import GaussianProcessScore
 from scoreprior.scores.levels import NoiseLevels
@@ -141,6 +141,10 @@ class AnchoredParticles(Inference):
         stretched = centre + factors * (parts - centre)
         return Mixture(stretched.reshape(-1, len(x)), (factors * scales).reshape(-1, len(x)), locs)
 
+    def draw(self, state: AnchoredState, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One of the particles."""
+        return one_of(self.warm_start.functions(state, x), key)
+
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """A draw by Langevin steps along the score, from a draw of the anchor."""
         anchor, level = self.warm_start.anchor, self.levels.fine
@@ -182,6 +186,10 @@ class CentredParticles(Inference):
         particles = self.moved.scaled(state.conditioned, x, locs, mean, variance)
         return particles.average_with(gaussian_mixture(anchor, state.conditioned, x))
 
+    def draw(self, state: AnchoredState, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """An exact draw from the conditioned anchor."""
+        return self.warm_start.anchor.sample(state.conditioned, x, key)
+
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """An exact draw from the anchor."""
         return self.warm_start.anchor.sample_prior(x, key)
@@ -208,6 +216,10 @@ class ClosedFormDraws(Inference):
         mean, variance = self.warm_start.anchor.predict_marginals(state.conditioned, x)
         draws = recentred(self.warm_start.functions(state, x), mean, variance)
         return gaussian_mixture(self.warm_start.anchor, state.conditioned, x)._replace(draws=draws)
+
+    def draw(self, state: AnchoredState, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """An exact draw from the conditioned anchor."""
+        return self.warm_start.anchor.sample(state.conditioned, x, key)
 
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """An exact draw from the anchor."""

@@ -31,6 +31,12 @@ class Average(Inference):
         """Half of each; function draws are the first's, shifted to the mean of both."""
         return self.first.predict(state[0], x).average_with(self.second.predict(state[1], x))
 
+    def draw(self, state: tuple[PyTree, PyTree], x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """A draw from either, with equal chances."""
+        coin_key, draw_key = jax.random.split(key)
+        draws = jnp.stack([each.draw(one, x, draw_key) for each, one in zip((self.first, self.second), state)])
+        return draws[jax.random.randint(coin_key, (), 0, 2)]
+
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """A draw from either, with equal chances."""
         coin_key, draw_key = jax.random.split(key)

@@ -24,6 +24,10 @@ class ClosedForm(Inference):
         """A Gaussian for each of the process's tails."""
         return gaussian_mixture(self.process, state, x)
 
+    def draw(self, state: Conditioned, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """An exact draw from the conditioned process."""
+        return self.process.sample(state, x, key)
+
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """An exact draw from the process."""
         return self.process.sample_prior(x, key)

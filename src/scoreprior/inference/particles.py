@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scoreprior._types import Score
 from scoreprior.inference import fsvgd, fvi
 from scoreprior.inference._base import Inference
-from scoreprior.inference.bnn import BNNConfig, Network, init_particles
+from scoreprior.inference.bnn import BNNConfig, Network, function_values, init_particles
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
 from scoreprior.inference.fvi import FVIConfig, FVIHyper
 from scoreprior.inference.langevin import langevin
@@ -58,6 +58,10 @@ class Particles(Inference):
         locs, scales = fsvgd.predict(state, x, self.hyper.noise_std)
         return Mixture(*smooth(locs, scales, self.smoothing), locs)
 
+    def draw(self, state: Network, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One of the particles."""
+        return one_of(function_values(state, x), key)
+
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """A draw by Langevin steps along the score."""
         return langevin(self.score, self.levels.fine, x, key, jnp.zeros(len(x)), jnp.eye(len(x)))
@@ -89,6 +93,10 @@ class VariationalParticles(Inference):
         locs, scales = fsvgd.predict(state, x, self.hyper.noise_std)
         return Mixture(locs, scales, locs)
 
+    def draw(self, state: Network, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One of the particles."""
+        return one_of(function_values(state, x), key)
+
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """A draw by Langevin steps along the score."""
         return langevin(self.score, self.hyper.function_noise, x, key, jnp.zeros(len(x)), jnp.eye(len(x)))
@@ -96,6 +104,11 @@ class VariationalParticles(Inference):
     def describe(self) -> str:
         """What it is."""
         return f"functional variational inference with {self.config.particles} draws"
+
+
+def one_of(functions: Float[Array, "L q"], key: PRNGKeyArray) -> Float[Array, " q"]:
+    """One of L functions, with equal chances."""
+    return functions[jax.random.randint(key, (), 0, len(functions))]
 
 
 def smooth(

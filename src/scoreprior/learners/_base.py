@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior._compilation import LEVEL_1
 from scoreprior._types import KeyLike, as_key
-from scoreprior.predictive import Mixture, Predictive
+from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
 from scoreprior.tasks.checks import TaskError, check_query
 
@@ -56,6 +56,10 @@ class Prior(eqx.Module):
     @abstractmethod
     def evaluate(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
         """The predictive at x given a posterior state."""
+
+    def draw(self, state: PyTree, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One joint draw at x given a posterior state, for methods that have such draws."""
+        raise NoDistributionError("This method gives no joint draws; predict(x).sample draws every point on its own.")
 
     def condition(self, x: Any, y: Any, key: KeyLike) -> Posterior:
         """Posterior given the few points (x, y) of a new task; no points gives the prior predictive."""
@@ -112,6 +116,18 @@ class Posterior:
         """Predictive distribution of y at x (q, d), in original units."""
         alone = Group(np.zeros(1, int), jax.tree.map(lambda leaf: leaf[None], self.state))
         return Posteriors(self.prior, [alone]).predict([x])[0]
+
+    def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
+        """n joint draws at x (q, d), in original units.
+
+        Gaussian processes and particles draw the noise-free function; a denoiser draws observations, with their noise.
+        """
+        scaler, query = self.prior.standardizer, check_query(x, self.prior.dim)
+        padded = np.zeros((bucket(len(query)), self.prior.dim), np.float32)
+        padded[: len(query)] = scaler.scale_x(query)
+        keys = jax.random.split(as_key(key), n)
+        draws = draw_many(self.prior.bare(), self.state, jnp.asarray(padded), keys)
+        return scaler.unscale_y(np.asarray(draws, np.float64)[:, : len(query)])
 
 
 class Group(NamedTuple):
@@ -194,6 +210,12 @@ def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: 
 def infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
     """Posterior states of a batch of tasks, in one compiled call."""
     return jax.vmap(prior.infer)(batch, keys)
+
+
+@eqx.filter_jit
+def draw_many(prior: Prior, state: PyTree, x: Float[Array, "q d"], keys: PRNGKeyArray) -> Float[Array, "n q"]:
+    """Joint draws of one task, in one compiled call."""
+    return jax.vmap(lambda key: prior.draw(state, x, key))(keys)
 
 
 @eqx.filter_jit

@@ -44,6 +44,9 @@ class FunctionPrior(Prior):
     def evaluate(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
         return self.inference.predict(state, x)
 
+    def draw(self, state: PyTree, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        return self.inference.draw(state, x, key)
+
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n joint draws of functions from the prior at x (q, d), in original units."""
         query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)

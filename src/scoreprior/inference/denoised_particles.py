@@ -1,0 +1,110 @@
+"""fSVGD with a denoiser: networks that move along the score of the posterior itself (Algorithm 2 with a better score).
+
+The denoiser knows the context as points of noise 0, so its score at the measured values h = h_theta(x),
+
+    s = (D(h, x, level | context) - h) / level^2,
+
+is that of the posterior, likelihood included. The level goes down as the particles settle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from scoreprior.gp.process import GaussianProcess
+from scoreprior.inference import fsvgd
+from scoreprior.inference._base import Inference
+from scoreprior.inference.anchored import ScaledNetwork, WarmStart
+from scoreprior.inference.bnn import BNNConfig
+from scoreprior.inference.denoised import Denoised, known_beside
+from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
+from scoreprior.inference.measurement import Box, MeasurementDistribution
+from scoreprior.inference.particles import one_of, smooth
+from scoreprior.predictive import Mixture
+from scoreprior.scores.denoiser import Denoiser, Points
+from scoreprior.scores.levels import NoiseLevels
+from scoreprior.tasks import PaddedTasks
+
+
+class PosteriorScore(eqx.Module):
+    """The score of noised function values given a task's known points."""
+
+    denoiser: Denoiser
+    context: PaddedTasks
+
+    def __call__(self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"]) -> Float[Array, " k"]:
+        """(D(f, x, noise | context) - f) / noise^2, for a noise above 0."""
+        level = jnp.broadcast_to(noise, f.shape)
+        there = jnp.ones(len(f), bool)
+        mixture = self.denoiser(known_beside(self.context, Points(x, f, level, there)))
+        return (jnp.mean(mixture.locs, axis=0)[len(self.context.y) :] - f) / level**2
+
+
+class DenoisedParticles(Inference):
+    """Networks, started as draws of the anchor's posterior, moved by fSVGD along the denoiser's posterior score.
+
+    Args:
+        ladder: as that of `Denoised`, for draws of the prior.
+        levels: the noise that the score is asked for.
+        smoothing: share of the particles' variance that the predictive puts between them.
+        warm_start: steps of the regression that starts the particles.
+    """
+
+    denoiser: Denoiser
+    ladder: Float[Array, " t"]
+    levels: NoiseLevels
+    measurement: MeasurementDistribution
+    box: Box
+    hyper: FSVGDHyper
+    smoothing: Float[Array, ""]
+    bnn: BNNConfig = eqx.field(static=True)
+    config: FSVGDConfig = eqx.field(static=True)
+    warm_start: int = eqx.field(static=True)
+
+    chunk: ClassVar[int | None] = 10
+
+    def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> ScaledNetwork:
+        """Particles of the posterior."""
+        start_key, warm_key, run_key = jax.random.split(key, 3)
+        points = 2 * self.config.points(context.x.shape[-1])
+        start = WarmStart(
+            self.anchor, self.measurement, self.box, self.bnn, self.config.particles, points, self.warm_start
+        )
+        particles = start(context, start_key, warm_key).particles
+        # The score knows the data already: an infinite noise leaves the likelihood out. Distances between functions
+        # scale with their size; a fixed bandwidth would couple small ones rigidly.
+        bandwidth = self.hyper.bandwidth * particles.size[0] ** 2
+        hyper = replace(self.hyper, noise_std=jnp.float32(jnp.inf), bandwidth=bandwidth)
+        score = PosteriorScore(self.denoiser, context)
+        return fsvgd.run(
+            score, self.levels, self.measurement, self.config, hyper, context, particles, run_key, self.anchor.mean
+        )
+
+    @property
+    def anchor(self) -> GaussianProcess:
+        """The process whose posterior draws start the particles."""
+        return self.denoiser.anchor
+
+    def predict(self, state: ScaledNetwork, x: Float[Array, "q d"]) -> Mixture:
+        """1/L sum_l N(h_l(x), noise_std^2), smoothed."""
+        locs = fsvgd.functions(state, x, self.anchor.mean)
+        noise = jnp.broadcast_to(self.hyper.noise_std, locs.shape)
+        return Mixture(*smooth(locs, noise, self.smoothing), locs)
+
+    def draw(self, state: ScaledNetwork, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One of the particles."""
+        return one_of(fsvgd.functions(state, x, self.anchor.mean), key)
+
+    def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """One joint draw of observations y at x, given nothing."""
+        return Denoised(self.denoiser, self.ladder).sample(x, key)
+
+    def describe(self) -> str:
+        """What it is."""
+        return f"fSVGD with {self.config.particles} particles along a denoising network's score"
