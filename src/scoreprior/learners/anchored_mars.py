@@ -57,7 +57,7 @@ from scoreprior.learners._split_nll import task_nll
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.scores.network import NetworkConfig
 from scoreprior.space import Space
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution
 from scoreprior.training import TrainingConfig
 
 FilePath = str | os.PathLike[str]
