@@ -100,6 +100,7 @@ def test_measures_are_the_metrics_by_name():
     assert measure(predictive, y) == {
         "rmse": metrics.rmse(predictive, y),
         "nll": metrics.nll(predictive, y),
+        "log_score": metrics.nll(predictive, y),
         "crps": metrics.crps(predictive, y),
         "calibration_error": metrics.calibration_error(predictive.cdf(y)),
         "coverage90": metrics.coverage(predictive, y, 0.9),
@@ -107,6 +108,21 @@ def test_measures_are_the_metrics_by_name():
         "sharpness": 1.0,
     }
     assert tuple(measure(predictive, y)) == METRICS
+    assert measure(predictive, y, 0.1)["log_score"] == metrics.log_score(predictive, y, 0.1)
+
+
+@pytest.mark.parametrize("from_training_tasks", [True, False])
+def test_the_log_score_is_of_the_recording_step(from_training_tasks):
+    rng = np.random.default_rng(0)
+    whole = TaskSet.from_arrays(list(rng.normal(size=(12, 8, 1))), list(np.round(10 + 3 * rng.normal(size=(12, 8)))))
+    pairs, learner = whole[6:].context_target(4), LevelLearner()
+    prior = learner.fit(whole[:6], 0)
+    method, meta_train = (learner, whole[:6]) if from_training_tasks else (prior, None)
+    frame = evaluate_pairs(method, pairs, 0, meta_train=meta_train)
+    for row, context, target in zip(frame.itertuples(), pairs.context, pairs.target):
+        predictive = prior.condition(context.x, context.y, 0).predict(target.x)
+        assert row.log_score == pytest.approx(metrics.log_score(predictive, target.y, 1.0), rel=1e-5)
+        assert row.nll == pytest.approx(metrics.nll(predictive, target.y), rel=1e-5)
 
 
 @pytest.mark.parametrize(("part", "n_train", "n_rows"), [("test", 8, 6), ("valid", 5, 4)])

@@ -234,3 +234,26 @@ def test_crps_of_many_components_equals_all_pairs(narrowest: float):
     scales = narrowest * rng.uniform(1, 3, (60, 5))
     expected = scoringrules.crps_mixnorm(y, locs, scales, m_axis=0, backend="numpy")
     np.testing.assert_allclose(metrics.crps(Predictive(locs, scales), y), expected.mean(), rtol=1e-9)
+
+
+def test_log_score_is_the_probability_of_the_rounding_interval():
+    predictive = Predictive([[0.0, 2.0], [1.0, 2.5]], 0.7)
+    y = np.array([1.0, 2.0])
+    components = stats.norm(predictive.locs, predictive.scales)
+    expected = -np.mean(np.log(np.mean(components.cdf(y + 0.5) - components.cdf(y - 0.5), axis=0)))
+    assert metrics.log_score(predictive, y, 1.0) == pytest.approx(expected, rel=1e-10)
+    assert metrics.log_score(predictive, y) == metrics.nll(predictive, y)
+    assert metrics.log_score(predictive, y, 1e-5) == pytest.approx(metrics.nll(predictive, y) - np.log(1e-5), abs=1e-7)
+
+
+def test_log_score_cannot_be_made_as_low_as_one_dares():
+    y = np.array([3.0, 15.0])
+    scores = [metrics.log_score(Predictive(y, scale), y, 1.0) for scale in (1e-2, 1e-6, 1e-12)]
+    np.testing.assert_allclose(scores, 0.0, atol=1e-12)
+    assert metrics.nll(Predictive(y, 1e-12), y) < -20
+
+
+@pytest.mark.parametrize("resolution", [-1.0, np.nan, np.inf])
+def test_log_score_needs_a_step(resolution):
+    with pytest.raises(ValueError, match="recording step"):
+        metrics.log_score(Predictive(np.zeros(2), 1.0), np.zeros(2), resolution)

@@ -14,14 +14,14 @@ from scoreprior._types import KeyLike, as_key
 from scoreprior.environments import Environment
 from scoreprior.learners._base import MetaLearner, Prior
 from scoreprior.predictive import Predictive
-from scoreprior.tasks import ContextTarget, TaskSet
+from scoreprior.tasks import ContextTarget, TaskSet, resolution
 
 if TYPE_CHECKING:
     import pandas
 
 Part = Literal["test", "valid"]
 
-METRICS = ("rmse", "nll", "crps", "calibration_error", "coverage90", "width90", "sharpness")
+METRICS = ("rmse", "nll", "log_score", "crps", "calibration_error", "coverage90", "width90", "sharpness")
 """The columns of `evaluate` that measure quality, in this order."""
 
 
@@ -58,7 +58,8 @@ def evaluate_pairs(
         method: a fitted prior, or a meta-learner to be fitted to `meta_train` first.
         pairs: the unseen tasks; their contexts are conditioned on, their targets predicted.
         key: randomness of the fit and of conditioning.
-        meta_train: training tasks; a meta-learner needs them, a fitted prior does not.
+        meta_train: training tasks; a meta-learner needs them, a fitted prior does not. The recording step of the log
+            score is theirs; without them, that of `pairs`.
         progress: whether the fit shows its progress.
 
     Returns:
@@ -69,7 +70,9 @@ def evaluate_pairs(
         frame = sp.evaluate_pairs(prior, new_tasks.context_target(0.5), key=0)
         ```
     """
-    return _rows(predict_pairs(method, pairs, key, meta_train=meta_train, progress=progress))
+    known = np.concatenate([pairs.context.y, pairs.target.y]) if meta_train is None else meta_train.y
+    predicted = predict_pairs(method, pairs, key, meta_train=meta_train, progress=progress)
+    return _rows(predicted, resolution(known))
 
 
 def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pandas.DataFrame:
@@ -132,14 +135,14 @@ def predict_by_oracle(environment: Environment, *, tasks: Part) -> Predicted:
 
 def tabulate(predicted: Predicted, environment: Environment, part: Part) -> pandas.DataFrame:
     """The rows of `evaluate`."""
-    frame = _rows(predicted)
+    frame = _rows(predicted, environment.resolution)
     where: dict[str, str | int] = {"environment": environment.name, "split": environment.split, "part": part}
     for at, (name, value) in enumerate(where.items()):
         frame.insert(at, name, value)
     return frame
 
 
-def _rows(predicted: Predicted) -> pandas.DataFrame:
+def _rows(predicted: Predicted, step: float) -> pandas.DataFrame:
     """The rows of `evaluate_pairs`."""
     import pandas as pd  # here and below, since it takes a quarter of a second
 
@@ -148,17 +151,18 @@ def _rows(predicted: Predicted) -> pandas.DataFrame:
         which = {"position": position, "task": target.name, "n_context": len(context), "n_target": len(target)}
         # The PITs stay with their row: pooled calibration needs them, and they survive concatenation.
         pits = np.full(len(target), np.nan) if predictive.is_point else metrics.pit(predictive, target.y)
-        rows.append(which | measure(predictive, target.y) | predicted.seconds | {"pit": pits})
+        rows.append(which | measure(predictive, target.y, step) | predicted.seconds | {"pit": pits})
     return pd.DataFrame(rows)
 
 
-def measure(predictive: Predictive, y: Any) -> dict[str, float]:
-    """The METRICS of one task at y (q,); NaN where a point predictor has no answer."""
+def measure(predictive: Predictive, y: Any, step: float = 0.0) -> dict[str, float]:
+    """The METRICS of one task at y (q,) recorded in steps (0: continuous); NaN where a point predictor has no answer."""
     if predictive.is_point:
         return dict.fromkeys(METRICS, np.nan) | {"rmse": metrics.rmse(predictive, y)}
     return {
         "rmse": metrics.rmse(predictive, y),
         "nll": metrics.nll(predictive, y),
+        "log_score": metrics.log_score(predictive, y, step),
         "crps": metrics.crps(predictive, y),
         "calibration_error": metrics.calibration_error(metrics.pit(predictive, y)),
         "coverage90": metrics.coverage(predictive, y, 0.9),

@@ -24,6 +24,20 @@ def nll(predictive: Predictive, y: Any) -> float:
     return float(-np.mean(predictive.log_prob(_observed(predictive, y))))
 
 
+def log_score(predictive: Predictive, y: Any, resolution: float = 0.0) -> float:
+    """Mean negative log probability of the rounding interval (y - h/2, y + h/2] of targets y (q,) recorded in steps h.
+
+    In nats, and not divided by h, so never below 0: a density at values that recur can be made as high as one dares,
+    a probability cannot. For continuous targets, h = 0, it is the `nll`. `scoreprior.tasks.resolution` finds h.
+    """
+    if not (resolution >= 0 and np.isfinite(resolution)):
+        raise ValueError(f"The resolution is a recording step, or 0 for continuous targets, not {resolution}.")
+    if resolution == 0:
+        return nll(predictive, y)
+    observed = _observed(predictive, y)
+    return float(-np.mean(predictive.log_prob_interval(observed - resolution / 2, observed + resolution / 2)))
+
+
 _FEW = 32
 """Components up to which the closed form over all pairs is the quicker way to a CRPS."""
 

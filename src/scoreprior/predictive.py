@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import logsumexp, ndtr, ndtri
 
+from scoreprior._interval import log_interval
 from scoreprior._types import KeyLike, as_generator
 
 if TYPE_CHECKING:
@@ -107,6 +108,16 @@ class Predictive:
         z = self._standardised(y, "log_prob")
         scales = self._components(self._scales("log_prob"), z.ndim - 1)
         log_components = -0.5 * z**2 - np.log(scales) - 0.5 * np.log(2 * np.pi)
+        return logsumexp(log_components, axis=0) - np.log(len(self.locs))
+
+    def log_prob_interval(self, low: Any, high: Any) -> Float[np.ndarray, "*b q"]:
+        """log P(low < Y <= high), accurate in far tails; low < high, both finite."""
+        low, high = np.broadcast_arrays(np.asarray(low, np.float64), np.asarray(high, np.float64))
+        if not ((low < high) & np.isfinite(low) & np.isfinite(high)).all():
+            raise ValueError("An interval needs finite ends, the lower below the upper.")
+        middle = self._standardised(0.5 * low + 0.5 * high, "log_prob_interval")
+        width = (high - low) / self._components(self._scales("log_prob_interval"), middle.ndim - 1)
+        log_components = log_interval(middle, width) + np.log(width)
         return logsumexp(log_components, axis=0) - np.log(len(self.locs))
 
     def quantile(self, q: Any) -> Float[np.ndarray, "*levels q"]:

@@ -23,7 +23,7 @@ MADE = {"revision": "0123456789", "versions": {"jax": "1.0", "numpy": "2.0"}, "m
 
 class _Where:
     def __init__(self, name: str):
-        self.name, self.split = name, 0
+        self.name, self.split, self.resolution = name, 0, 0.0
 
 
 def work(errors: Mapping[str, float], cell: Cell) -> dict[str, Any]:

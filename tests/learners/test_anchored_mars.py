@@ -99,7 +99,7 @@ def test_the_judges_anchor_has_not_seen_the_held_out_tasks(tasks, monkeypatch):
         seen.append(np.asarray(padded.mask).any(axis=1))
         return fit(padded, config, key)
 
-    def watched_nll(prior, unseen, key):
+    def watched_nll(prior, unseen, key, step):
         judged.append([task.name for task in unseen])
         return np.array([1.0, 2.0])
 

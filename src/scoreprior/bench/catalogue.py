@@ -36,6 +36,8 @@ ENVIRONMENTS = (
 """Columns of every table, run or not; others have one when they have records."""
 TRUTH_KNOWN = ("sinusoid", "gp-sinusoid", "student-t-sinusoid", "dose-response", "sawtooth", "change-point")
 """Environments that have an oracle."""
+CONTINUOUS = (*TRUTH_KNOWN, "berkeley", "berkeley-full", "argus-sim", "swissfel-sim")
+"""Environments whose targets are on no grid: the NLL of an older record, which has no log score, is its log score."""
 STAND_INS = ("argus-sim", "swissfel-sim")
 """Simulations beside which the paper's figures on the original recordings stand: not the same data."""
 

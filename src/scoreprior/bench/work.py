@@ -27,6 +27,8 @@ from scoreprior.predictive import Predictive
 
 POINTS = 200
 """Predictions of a method on an environment that are kept for a plot."""
+TASK_METRICS = ("rmse", "nll", "log_score", "crps")
+"""What a record keeps of every task; older ones have the first two."""
 
 _SUMMARY_DIGITS, _TASK_DIGITS = 6, 5
 _compiled_for: tuple[str, ...] | None = None
@@ -54,6 +56,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     return {
         "summary": rounded(summarise(frame).iloc[0].drop(list(seconds)).to_dict(), _SUMMARY_DIGITS),
         "tasks": _per_task(frame),
+        "resolution": env.resolution,
         "seconds": rounded(spent, 4) | {"compiled_before": not cold},
         "config": config,
         "made": made | {"date": datetime.now(UTC).isoformat(timespec="seconds")},
@@ -71,12 +74,10 @@ def _predict(cell: Cell, env: Environment) -> tuple[Predicted, dict[str, Any]]:
 
 
 def _per_task(frame: pd.DataFrame) -> dict[str, Any]:
-    is_point = bool(frame["nll"].isna().all())
-    return {
-        "rmse": rounded(frame["rmse"].tolist(), _TASK_DIGITS),
-        "nll": None if is_point else rounded(frame["nll"].tolist(), _TASK_DIGITS),
-        "pit": None if is_point else encode(frame["pit"]),
+    kept = {
+        name: None if frame[name].isna().all() else rounded(frame[name].tolist(), _TASK_DIGITS) for name in TASK_METRICS
     }
+    return {**kept, "pit": None if kept["nll"] is None else encode(frame["pit"])}
 
 
 def _points(predicted: Predicted) -> dict[str, Any]:

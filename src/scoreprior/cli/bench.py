@@ -102,7 +102,9 @@ def tune_command(
     method: Methods,
     trials: Annotated[int, typer.Option(min=1, help="Configurations per method, the defaults included.")] = 30,
     mode: Annotated[Literal["random", "efficient"], typer.Option(help="random: the paper's protocol.")] = "random",
-    metric: Annotated[Literal["nll", "rmse", "crps"], typer.Option(help="What decides, on validation tasks.")] = "nll",
+    metric: Annotated[
+        Literal["log_score", "nll", "rmse", "crps"], typer.Option(help="What decides, on validation tasks.")
+    ] = "log_score",
     iterations: Annotated[float, typer.Option(min=0.001, max=1.0, help="Share of the iterations of a trial.")] = 1.0,
     split: Split = 0,
     workers: Workers = 1,

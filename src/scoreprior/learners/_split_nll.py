@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
 from scoreprior.learners._base import Prior
+from scoreprior.metrics import log_score
 from scoreprior.tasks import Task, TaskSet
 
 _SHARES = (0.5, 0.25, 0.75)
@@ -13,8 +14,12 @@ _SPLITS = 20
 _MOST_POINTS = 40
 
 
-def split_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray) -> tuple[Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
+def split_nll(
+    prior: Prior, tasks: TaskSet, key: PRNGKeyArray, resolution: float = 0.0
+) -> tuple[Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
     """Mean negative log density of the later points given the earlier ones for s splits, and the task of each split.
+
+    With a resolution, the recording step of the targets, it is the log score of the rounding interval.
 
     A task's first half, quarter or three quarters (in the order of its rows) is the context; long tasks are thinned,
     since inference with hundreds of points would cost more than all the rest. Up to 20 splits, which fill whole chunks
@@ -28,13 +33,13 @@ def split_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray) -> tuple[Float[np
     rows, shares = zip(*(pairs[i % len(pairs)] for i in range(count)))
     contexts, targets = zip(*(_split(_thin(tasks[row]), share) for row, share in zip(rows, shares)))
     predictives = prior.condition_many(TaskSet(contexts), key).predict([task.x for task in targets])
-    losses = [-np.mean(predictive.log_prob(task.y)) for predictive, task in zip(predictives, targets)]
+    losses = [log_score(predictive, task.y, resolution) for predictive, task in zip(predictives, targets)]
     return np.array(losses), np.array(rows)
 
 
-def task_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray) -> Float[np.ndarray, " n"]:
+def task_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray, resolution: float = 0.0) -> Float[np.ndarray, " n"]:
     """`split_nll` averaged over the splits of each of the n tasks that have one."""
-    losses, rows = split_nll(prior, tasks, key)
+    losses, rows = split_nll(prior, tasks, key, resolution)
     return np.array([losses[rows == row].mean() for row in np.unique(rows)])
 
 

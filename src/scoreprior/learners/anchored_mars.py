@@ -57,7 +57,7 @@ from scoreprior.learners._split_nll import task_nll
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.scores.network import NetworkConfig
 from scoreprior.space import Space
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution
 from scoreprior.training import TrainingConfig
 
 FilePath = str | os.PathLike[str]
@@ -244,9 +244,9 @@ class AnchoredMARS:
         if metrics["held_out_loss"] >= metrics["held_out_loss_without_network"]:
             return None, metrics
         # A better score of the interpolated functions may still predict worse: that is what decides.
-        unseen = problem.tasks.take(held)
+        unseen, step = problem.tasks.take(held), resolution(problem.tasks.y)
         before, after = (
-            task_nll(FunctionPrior(problem.standardizer, each), unseen, judge_key)
+            task_nll(FunctionPrior(problem.standardizer, each), unseen, judge_key, step)
             for each in (average_of(self._around(anchor, problem.places), *map(ClosedForm, simple)), with_network)
         )
         metrics |= {"held_out_nll_without_network": float(before.mean()), "held_out_nll": float(after.mean())}

@@ -2,8 +2,9 @@
 
 from scoreprior.tasks.checks import TaskError
 from scoreprior.tasks.padding import PaddedTasks, bucket
+from scoreprior.tasks.resolution import resolution
 from scoreprior.tasks.standardizer import Standardizer
 from scoreprior.tasks.task import Task
 from scoreprior.tasks.task_set import ContextTarget, TaskSet
 
-__all__ = ["ContextTarget", "PaddedTasks", "Standardizer", "Task", "TaskError", "TaskSet", "bucket"]
+__all__ = ["ContextTarget", "PaddedTasks", "Standardizer", "Task", "TaskError", "TaskSet", "bucket", "resolution"]

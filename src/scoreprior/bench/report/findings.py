@@ -22,7 +22,8 @@ from scoreprior.bench.report.significance import LEVEL, worse
 from scoreprior.bench.report.table import number, shown
 
 _LEVEL = 1e-4  # relative; records keep five digits of a task
-METRICS = {"rmse": "RMSE", "nll": "NLL", "pooled_calibration_error": "pooled calibration"}
+METRICS = {"rmse": "RMSE", "log_score": "log score", "pooled_calibration_error": "pooled calibration"}
+_NAMES = METRICS | {"nll": "NLL"}
 
 
 class Standing(NamedTuple):
@@ -59,7 +60,7 @@ class Standing(NamedTuple):
         if other == mars:  # differ they do, or nothing would be said
             other, mars = f"{self.other_mean:.4g}", f"{self.mars_mean:.4g}"
         figures = f"{other} against {mars} of {self.mars}"
-        return f"{METRICS[self.metric]} on {self.environment} ({self.other}: {figures})"
+        return f"{_NAMES[self.metric]} on {self.environment} ({self.other}: {figures})"
 
 
 def findings(results: Results) -> list[str]:
@@ -71,8 +72,8 @@ def standings(results: Results, others: Sequence[str]) -> list[Standing]:
     """The better of the two MARS against the best of the others, wherever both compete."""
     found = []
     for environment in results.environments:
-        for metric in METRICS:
-            methods = (*others, *MARS)
+        methods = (*others, *MARS)
+        for metric in ("rmse", results.log_metric(environment), "pooled_calibration_error"):
             entries = competitors(results, environment, metric, methods)
             mars, rival = best_of(entries, metric, MARS), best_of(entries, metric, others)
             if mars is not None and rival is not None:
@@ -105,6 +106,8 @@ def mars_standing(results: Results) -> str:
         sentences.append(f"A rule without learning does better, but not significantly, in {_listed(slightly)}.")
     if rules and not beaten:
         sentences.append(f"It is better than every rule without learning in all {len(rules)} comparisons.")
+    if without := [name for name in results.environments if results.log_metric(name) == "nll"]:
+        sentences.append(f"By NLL instead of the log score, which some records lack: {', '.join(without)}.")
     missing = [name for name in results.environments if all(results.get(name, method) is None for method in MARS)]
     if missing:
         sentences.append(f"It has not been run on {', '.join(missing)}.")
@@ -138,7 +141,7 @@ def paper_reached(results: Results) -> str:
 
 
 def ablations(results: Results) -> str:
-    """On how many environments an ablation is worse than MARS in pooled calibration or NLL, as the paper finds."""
+    """On how many environments an ablation is worse than MARS in pooled calibration or log score, as the paper finds."""
     parts = []
     for suffix in ("", "-paper"):
         base = f"mars-gp{suffix}"
@@ -149,8 +152,8 @@ def ablations(results: Results) -> str:
             verdict = f"worse on {sum(p < 1 for p in known)} of {len(known)}, significantly on {clearly}"
             parts.append(f"{name}{suffix}: {verdict if known else 'not run'}")
     return (
-        f"Ablations, worse than the method they are made from (with the same seeds) in pooled calibration or NLL on so "
-        f"many of the paper's {len(PAPER_ENVIRONMENTS)} environments: " + "; ".join(parts) + "."
+        f"Ablations, worse than the method they are made from (with the same seeds) in pooled calibration or log score "
+        f"on so many of the paper's {len(PAPER_ENVIRONMENTS)} environments: " + "; ".join(parts) + "."
     )
 
 
@@ -165,7 +168,7 @@ def _worse_by(results: Results, environment: str, ablation: str, base: str) -> f
         return None
     part, whole = part.only(seeds), whole.only(seeds)
     p = [1.0]
-    for metric in ("pooled_calibration_error", "nll"):
+    for metric in ("pooled_calibration_error", results.log_metric(environment)):
         one, other = part.figure(metric), whole.figure(metric)
         if one is not None and other is not None and one.mean > other.mean:
             p.append(min(2 * worse(whole.values(metric), part.values(metric)), 1 - 1e-9))  # one of two tests

@@ -26,8 +26,10 @@ def competitors(results: Results, environment: str, metric: str, methods: Sequen
 
 
 def bold(results: Results, environment: str, metric: str, methods: Sequence[str]) -> set[str]:
-    """Methods that share the first place."""
+    """Methods that share the first place; none where a competitor's records keep nothing to test."""
     entries = competitors(results, environment, metric, methods)
+    if not all(entry.has_values(metric) for entry in entries.values()):
+        return set()
     means = {name: entry.figure(metric).mean for name, entry in entries.items()}  # type: ignore[union-attr]
     return not_worse(means, {name: entry.values(metric) for name, entry in entries.items()})
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from scoreprior.bench import counts
 from scoreprior.bench.budget import QUICK, reduced
 from scoreprior.bench.campaign import read_points, read_records
-from scoreprior.bench.catalogue import ENVIRONMENTS, TRUTH_KNOWN, Figure
+from scoreprior.bench.catalogue import CONTINUOUS, ENVIRONMENTS, TRUTH_KNOWN, Figure
 from scoreprior.bench.cell import ORACLE, Budget, Cell
 from scoreprior.bench.runner import Record, does_not_apply
 from scoreprior.bench.selected import Selection, load_selection, selected_overrides
@@ -35,8 +35,8 @@ class Entry:
         return Entry(*map(list, zip(*kept)))
 
     def figure(self, metric: str) -> Figure | None:
-        """Mean and standard deviation over seeds of a metric's mean over tasks; None for a point predictor's NLL."""
-        values = [record["summary"][metric] for record in self.records]
+        """Mean and standard deviation over seeds of a metric's mean over tasks; None where a record has none."""
+        values = [record["summary"].get(self._named(metric, record)) for record in self.records]
         if any(value is None for value in values):
             return None
         return mean_and_spread([float(value) for value in values])  # "inf" is a string in JSON
@@ -50,7 +50,17 @@ class Entry:
             return np.array([counts.calibration_error(each) for each in self.counts])
         if metric == "pooled_calibration_error":
             return np.array([_pseudo_values(each) for each in self.counts])
-        return np.array([[float(value) for value in record["tasks"][metric]] for record in self.records])
+        tasks = [record["tasks"][self._named(metric, record)] for record in self.records]
+        return np.array([[float(value) for value in values] for values in tasks])
+
+    def has_values(self, metric: str) -> bool:
+        """Whether there is something to test: older records keep neither CRPS nor log score of every task."""
+        names = [self._named(metric, record) for record in self.records]
+        return "calibration" in metric or all(name in each["tasks"] for name, each in zip(names, self.records))
+
+    def _named(self, metric: str, record: Record) -> str:
+        is_older = metric == "log_score" and metric not in record["summary"]
+        return "nll" if is_older and self.cells[0].environment in CONTINUOUS else metric
 
     @cached_property
     def counts(self) -> list[Int[np.ndarray, "n gaps"]]:
@@ -137,6 +147,14 @@ class Results:
             if config in configs:
                 return configs[config]
         return None
+
+    def log_metric(self, environment: str) -> Literal["log_score", "nll"]:
+        """What ranks distributions: the log score, or the NLL where the records of a method have nothing else."""
+        entries = [self.get(where, method) for where, method in self.entries if where == environment]
+        lacking = (
+            e for e in entries if e is not None and e.figure("nll") is not None and e.figure("log_score") is None
+        )
+        return "log_score" if next(lacking, None) is None else "nll"
 
     @cached_property
     def usual_seeds(self) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from scoreprior.bench.catalogue import GROUPS
-from scoreprior.bench.report.findings import METRICS
 from scoreprior.bench.report.results import Results, mean_and_spread
 from scoreprior.bench.report.table import Row, Table, Value, shown
 
+_METRICS = {"rmse": "RMSE", "nll": "NLL", "log_score": "log score", "pooled_calibration_error": "pooled calibration"}
 _CAPTION = (
     "A split decides which tasks are for training and which for testing. Others: mean ± standard deviation over other "
     "splits, whose tasks overlap, with the default settings unless tuned for that split. Nothing here is bold: a test "
@@ -27,7 +27,7 @@ def split_table(results: Results) -> Table | None:
         rows += [Row(environment), *lines] if lines else []
     if not rows:
         return None
-    titles = [title for metric in METRICS.values() for title in (metric, f"{metric}, others")]
+    titles = [title for metric in _METRICS.values() for title in (metric, f"{metric}, others")]
     return Table("splits", "Other splits of the data", _CAPTION, ("method", *titles, "others"), tuple(rows))
 
 
@@ -37,7 +37,7 @@ def _values(results: Results, others: list[Results], environment: str, method: s
     if not elsewhere:
         return ()
     values = []
-    for metric in METRICS:
+    for metric in _METRICS:
         figures = [entry.figure(metric) for entry in elsewhere]
         means = [figure.mean for figure in figures if figure is not None]
         values.append(Value(shown(here.figure(metric)) if here else results.why_missing(environment, method)))

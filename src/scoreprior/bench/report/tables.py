@@ -34,6 +34,7 @@ _PER_TASK = (
     "Per task, then averaged, as in the paper. The floor is what a perfectly calibrated predictor would get with so "
     "few points per task: figures near or below it say nothing."
 )
+_OLDER = "Nothing is bold where an older record does not keep the figure of every task."
 _STAND_IN = (
     f"The paper's figures beside {' and '.join(STAND_INS)} are of the original recordings, for which these are "
     "simulated stand-ins: not comparable."
@@ -62,6 +63,23 @@ def all_tables(results: Results, paper_protocol: bool = False) -> list[Table]:
             "pooled_calibration_error",
             main,
             "Over the points of all tasks: the figure that says whether error bars can be trusted. Not in the paper.",
+        ),
+        _by_environment(
+            results,
+            "log-score",
+            "Log score (rounding interval where targets are on a grid)",
+            "log_score",
+            main,
+            "Negative log probability of the interval that is rounded to the observed value, where values are recorded "
+            f"in steps; elsewhere the NLL. Mean over points, then tasks. {_OLDER} Not in the paper.",
+        ),
+        _by_environment(
+            results,
+            "crps",
+            "Continuous ranked probability score",
+            "crps",
+            main,
+            f"In the target's units. Mean over points, then tasks. {_OLDER} Not in the paper.",
         ),
         _by_environment(
             results, "nll", "Negative log likelihood", "nll", main, "Mean over points, then tasks. Not in the paper."
