@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior.inference._base import Inference
 from scoreprior.predictive import Mixture
-from scoreprior.scores.denoiser import Denoiser, Points
+from scoreprior.scores.denoiser import Denoiser, DenoiserEnsemble, Points
 from scoreprior.tasks import PaddedTasks
 
 
@@ -29,7 +29,7 @@ class Denoised(Inference):
         ladder: noise levels of joint draws, from the largest to the least that the network was trained at.
     """
 
-    denoiser: Denoiser
+    denoiser: Denoiser | DenoiserEnsemble
     ladder: Float[Array, " t"]
 
     chunk: ClassVar[int | None] = 50

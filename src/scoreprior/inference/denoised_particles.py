@@ -9,7 +9,7 @@ is that of the posterior, likelihood included. The level goes down as the partic
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import equinox as eqx
@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._budget import share_of
+from scoreprior._settings import check_counts
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import fsvgd
 from scoreprior.inference._base import Inference
@@ -24,18 +26,52 @@ from scoreprior.inference.anchored import ScaledNetwork, WarmStart
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.denoised import Denoised, known_beside
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
-from scoreprior.inference.measurement import Box, MeasurementDistribution
+from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
 from scoreprior.inference.particles import one_of, smooth
+from scoreprior.inference.svgd import static_part
 from scoreprior.predictive import Mixture
-from scoreprior.scores.denoiser import Denoiser, Points
+from scoreprior.scores.denoiser import DenoiserEnsemble, Points
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.tasks import PaddedTasks
+
+
+@dataclass(frozen=True)
+class ParticleConfig:
+    """fSVGD along a denoiser's score.
+
+    Args:
+        bnn: the particles' networks.
+        fsvgd: particles, steps, rate, bandwidth and measurement points.
+        levels: noise of the score at the first step and from two thirds of the steps on, standardised units.
+        warm_start: steps of the regression that starts particles as draws of the anchor's posterior.
+        smoothing: share of the particles' variance that the predictive puts between them. The default is the square of
+            the normal reference bandwidth of ten points, (4 / (3 * 10))^(2/5).
+    """
+
+    bnn: BNNConfig = field(default_factory=BNNConfig)
+    fsvgd: FSVGDConfig = field(
+        default_factory=lambda: FSVGDConfig(steps=500, measurement_points=None, learning_rate=3e-3, bandwidth=10.0)
+    )
+    levels: tuple[float, float] = (1.0, 0.1)
+    warm_start: int = 300
+    smoothing: float = 0.45
+
+    def __post_init__(self) -> None:
+        check_counts(self, "warm_start")
+        if not 0 < self.levels[1] <= self.levels[0]:
+            raise ValueError(f"levels are two positive noises, the larger first, not {self.levels}.")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing is a share in [0, 1), not {self.smoothing}.")
+
+    def with_budget(self, share: float) -> ParticleConfig:
+        """A share of the steps."""
+        return replace(self, fsvgd=self.fsvgd.with_budget(share), warm_start=share_of(self.warm_start, share))
 
 
 class PosteriorScore(eqx.Module):
     """The score of noised function values given a task's known points."""
 
-    denoiser: Denoiser
+    denoiser: DenoiserEnsemble
     context: PaddedTasks
 
     def __call__(self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"]) -> Float[Array, " k"]:
@@ -56,7 +92,7 @@ class DenoisedParticles(Inference):
         warm_start: steps of the regression that starts the particles.
     """
 
-    denoiser: Denoiser
+    denoiser: DenoiserEnsemble
     ladder: Float[Array, " t"]
     levels: NoiseLevels
     measurement: MeasurementDistribution
@@ -108,3 +144,26 @@ class DenoisedParticles(Inference):
     def describe(self) -> str:
         """What it is."""
         return f"fSVGD with {self.config.particles} particles along a denoising network's score"
+
+
+def particles_along(
+    denoiser: DenoiserEnsemble,
+    ladder: Float[Array, " t"],
+    tasks: PaddedTasks,
+    config: ParticleConfig,
+    key: PRNGKeyArray,
+) -> DenoisedParticles:
+    """fSVGD along the denoiser's score, measured around the training tasks' inputs."""
+    coarse, fine = map(jnp.float32, config.levels)
+    return DenoisedParticles(
+        denoiser=denoiser,
+        ladder=ladder,
+        levels=NoiseLevels(fine, coarse),
+        measurement=DataDriven.around(tasks, key),
+        box=Box.around(tasks),
+        hyper=config.fsvgd.hyper(denoiser.anchor.noise_std),
+        smoothing=jnp.float32(config.smoothing),
+        bnn=config.bnn,
+        config=static_part(config.fsvgd),
+        warm_start=config.warm_start,
+    )

@@ -10,7 +10,7 @@ from scoreprior.metrics import log_score
 from scoreprior.tasks import Task, TaskSet
 
 _SHARES = (0.5, 0.25, 0.75)
-_SPLITS = 20
+_SPLITS = 600
 _MOST_POINTS = 40
 
 

@@ -18,7 +18,8 @@ the prior's score and, with known points beside, the posterior's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -86,7 +87,7 @@ class Denoiser(eqx.Module):
 
     def __init__(self, anchor: GaussianProcess, dim: int, config: DenoiserConfig, key: PRNGKeyArray):
         frequency_key, encoder_key = jax.random.split(key)
-        self.anchor = anchor
+        self.anchor = replace(anchor, tails=None, scale=None)  # which are of the closed form
         # From slow to fast, a factor of twelve apart: one bandwidth would see either trends or edges.
         spread = config.bandwidth * np.exp(np.linspace(-1.5, 1.0, config.frequencies))
         self.frequencies = jax.random.normal(frequency_key, (dim, config.frequencies)) * spread
@@ -127,6 +128,31 @@ class Denoiser(eqx.Module):
         level = jnp.broadcast_to(noise, f.shape)
         denoised = self(Points(x, f, level, jnp.ones(len(f), bool)))
         return (jnp.mean(denoised.locs, axis=0) - f) / level**2
+
+
+class DenoiserEnsemble(eqx.Module):
+    """Several denoisers as one: the equally weighted mixture of theirs.
+
+    Args:
+        members: one denoiser whose arrays have a leading axis, the number of members.
+    """
+
+    members: Denoiser
+
+    @classmethod
+    def of(cls, denoisers: Sequence[Denoiser]) -> DenoiserEnsemble:
+        """The ensemble of denoisers that differ in their arrays only."""
+        return cls(jax.tree.map(lambda *leaves: jnp.stack(leaves), *denoisers))
+
+    @property
+    def anchor(self) -> GaussianProcess:
+        """That of the first member."""
+        return jax.tree.map(lambda leaf: leaf[0], self.members.anchor)
+
+    def __call__(self, points: Points, observed: int | None = None) -> Mixture:
+        """The mixture of each value y_i, locs and scales of shape (members * components, k)."""
+        mixtures = jax.vmap(lambda member: member(points, observed))(self.members)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), mixtures)
 
 
 def _start(components: int) -> tuple[Float[np.ndarray, " c"], float]:
