@@ -156,7 +156,7 @@ def _rows(predicted: Predicted, step: float) -> pandas.DataFrame:
 
 
 def measure(predictive: Predictive, y: Any, step: float = 0.0) -> dict[str, float]:
-    """The METRICS of one task at y (q,) recorded in steps (0: continuous); NaN where a point predictor has no answer."""
+    """The METRICS of one task at y (q,) recorded in steps (0: continuous); NaN where a point predictor has none."""
     if predictive.is_point:
         return dict.fromkeys(METRICS, np.nan) | {"rmse": metrics.rmse(predictive, y)}
     return {

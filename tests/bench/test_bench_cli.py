@@ -138,7 +138,11 @@ def test_settings_are_of_their_kind():
 
 def validated(cell) -> dict:
     value = abs(cell.overrides.get("training.learning_rate", 1.0) - 0.01)
-    return {"summary": {"nll": value, "rmse": 1.0}, "tasks": {"nll": [value]}, "seconds": {"wall": 1.0}}
+    return {
+        "summary": {"nll": value, "log_score": value, "rmse": 1.0},
+        "tasks": {"nll": [value]},
+        "seconds": {"wall": 1.0},
+    }
 
 
 def test_a_hopeless_study_does_not_cost_the_others_their_selections(tmp_path, monkeypatch):

@@ -90,7 +90,11 @@ def test_a_packed_journal_is_continued(tmp_path):
 
         def work(cell: Cell) -> dict:
             asked.append(cell)
-            return {"summary": {"nll": 1.0, "rmse": 1.0}, "tasks": {"nll": [1.0]}, "seconds": {"wall": 2.0}}
+            return {
+                "summary": {"nll": 1.0, "log_score": 1.0, "rmse": 1.0},
+                "tasks": {"nll": [1.0]},
+                "seconds": {"wall": 2.0},
+            }
 
         study = Study(tmp_path, "sinusoid", "np", number, Protocol())
         try:

@@ -188,8 +188,8 @@ def test_ablations_are_compared_by_the_seeds_that_both_have(tmp_path):
     first = read_lines(whole)[0]
     change(part, 0, lambda record: record | {name: first[name] for name in ("summary", "tasks")})  # changes nothing
     change(part, 1, lambda _: None)
-    better = first["summary"]["nll"] - 1
-    change(whole, 1, lambda record: record | {"summary": record["summary"] | {"nll": better}})
+    better = first["summary"]["log_score"] - 1
+    change(whole, 1, lambda record: record | {"summary": record["summary"] | {"log_score": better}})
     assert "mars-ssge: worse on 0 of 1, significantly on 0" in found(tmp_path)[2]
 
 
@@ -199,7 +199,7 @@ def test_the_first_paragraph_follows_the_records(tmp_path):
     assert re.search(
         r"is first among the learned methods in [4-6] of 6 comparisons.*level with the first in 0\.", first
     )
-    assert not re.search(r"(RMSE|NLL) on (berkeley|sinusoid) \(hierarchical-gp", first)
+    assert not re.search(r"(RMSE|log score) on (berkeley|sinusoid) \(hierarchical-gp", first)
     assert "A rule without learning does significantly better in RMSE on berkeley (last-value: " in first
 
 

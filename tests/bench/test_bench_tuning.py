@@ -51,7 +51,11 @@ class Bowl:
         if rate < 2e-4:
             raise sp.DataError("too small")
         value = math.log10(rate / BEST) ** 2 + 100 / steps
-        return {"summary": {"nll": value, "rmse": 1.0}, "tasks": {"nll": [value]}, "seconds": {"wall": 2.0}}
+        return {
+            "summary": {"nll": value, "log_score": value, "rmse": 1.0},
+            "tasks": {"nll": [value]},
+            "seconds": {"wall": 2.0},
+        }
 
 
 def run(out, bowl: Bowl, trials: int, **protocol):
@@ -181,7 +185,7 @@ def test_a_file_that_holds_no_selection_of_ours_is_named(tmp_path, damage):
 def told(value: float) -> dict:
     return {
         "status": "done",
-        "summary": {"nll": value},
+        "summary": {"nll": value, "log_score": value},
         "tasks": {"nll": [value]},
         "seconds": {"wall": 1.0},
     }
@@ -268,7 +272,7 @@ class Hare:
         short = "training.steps" in cell.overrides
         changed = bool({*cell.overrides} - {"training.steps"})
         value = 1.0 - changed if short or self.steady else 1.0 + changed
-        return {"summary": {"nll": value}, "tasks": {"nll": [value]}, "seconds": {"wall": 1.0}}
+        return {"summary": {"nll": value, "log_score": value}, "tasks": {"nll": [value]}, "seconds": {"wall": 1.0}}
 
 
 @pytest.mark.parametrize("steady", [True, False])

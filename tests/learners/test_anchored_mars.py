@@ -152,6 +152,8 @@ def test_losses_of_splits_are_averaged_by_task(tasks):
     assert len(losses) == 12  # four tasks, three shares
     expected = [losses[rows == row].mean() for row in range(4)]
     np.testing.assert_allclose(task_nll(prior, few, jax.random.key(0)), expected)
+    widths = [task_nll(prior, few, jax.random.key(0), step) - np.log(1 / step) for step in (1e-4, 1e-3)]
+    np.testing.assert_allclose(widths, [expected] * 2, atol=1e-4)  # of narrow intervals, the density
     many = task_nll(prior, sp.environment("sinusoid").meta_valid.target, jax.random.key(0))
     assert len(many) == 20  # one split of each
 

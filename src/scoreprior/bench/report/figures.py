@@ -42,7 +42,7 @@ def _shown(results: Results, environment: str) -> list[str]:
     """MARS, and by log score the best other learned method and the best rule."""
     mars = [name for name in MARS if results.get(environment, name) is not None]
     groups = ((*ALONE, *LEARNED), RULES)
-    metric = results.log_metric(environment)
+    metric = results.log_metric(environment, (*ALONE, *LEARNED, *RULES))
     others = [best_of(competitors(results, environment, metric, group), metric, group) for group in groups]
     return mars + [name for best in others if best is not None for name in [best[1]]]
 

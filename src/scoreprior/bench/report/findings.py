@@ -73,7 +73,7 @@ def standings(results: Results, others: Sequence[str]) -> list[Standing]:
     found = []
     for environment in results.environments:
         methods = (*others, *MARS)
-        for metric in ("rmse", results.log_metric(environment), "pooled_calibration_error"):
+        for metric in ("rmse", results.log_metric(environment, methods), "pooled_calibration_error"):
             entries = competitors(results, environment, metric, methods)
             mars, rival = best_of(entries, metric, MARS), best_of(entries, metric, others)
             if mars is not None and rival is not None:
@@ -106,7 +106,7 @@ def mars_standing(results: Results) -> str:
         sentences.append(f"A rule without learning does better, but not significantly, in {_listed(slightly)}.")
     if rules and not beaten:
         sentences.append(f"It is better than every rule without learning in all {len(rules)} comparisons.")
-    if without := [name for name in results.environments if results.log_metric(name) == "nll"]:
+    if without := list(dict.fromkeys(each.environment for each in (*learned, *rules) if each.metric == "nll")):
         sentences.append(f"By NLL instead of the log score, which some records lack: {', '.join(without)}.")
     missing = [name for name in results.environments if all(results.get(name, method) is None for method in MARS)]
     if missing:
@@ -141,7 +141,7 @@ def paper_reached(results: Results) -> str:
 
 
 def ablations(results: Results) -> str:
-    """On how many environments an ablation is worse than MARS in pooled calibration or log score, as the paper finds."""
+    """On how many environments an ablation is worse than MARS in pooled calibration or log score, as in the paper."""
     parts = []
     for suffix in ("", "-paper"):
         base = f"mars-gp{suffix}"
@@ -168,7 +168,7 @@ def _worse_by(results: Results, environment: str, ablation: str, base: str) -> f
         return None
     part, whole = part.only(seeds), whole.only(seeds)
     p = [1.0]
-    for metric in ("pooled_calibration_error", results.log_metric(environment)):
+    for metric in ("pooled_calibration_error", results.log_metric(environment, (ablation, base))):
         one, other = part.figure(metric), whole.figure(metric)
         if one is not None and other is not None and one.mean > other.mean:
             p.append(min(2 * worse(whole.values(metric), part.values(metric)), 1 - 1e-9))  # one of two tests

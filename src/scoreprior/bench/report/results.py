@@ -148,9 +148,9 @@ class Results:
                 return configs[config]
         return None
 
-    def log_metric(self, environment: str) -> Literal["log_score", "nll"]:
-        """What ranks distributions: the log score, or the NLL where the records of a method have nothing else."""
-        entries = [self.get(where, method) for where, method in self.entries if where == environment]
+    def log_metric(self, environment: str, methods: Sequence[str]) -> Literal["log_score", "nll"]:
+        """What ranks these methods' distributions: the log score, or the NLL where one's records have nothing else."""
+        entries = [self.get(environment, method) for method in methods]
         lacking = (
             e for e in entries if e is not None and e.figure("nll") is not None and e.figure("log_score") is None
         )
