@@ -11,7 +11,6 @@ from scoreprior.interpolators import (
     MaternInterpolator,
 )
 from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learner, methods, register
-from scoreprior.learners.anchored_mars import AnchoredMARS
 from scoreprior.learners.denoised_mars import DenoisedMARS
 from scoreprior.learners.mars import PlainMARS
 from scoreprior.learners.sampled_mars import SampledMARS
@@ -20,14 +19,13 @@ from scoreprior.serialization import PriorFileError, load_prior
 from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, Task, TaskError, TaskSet
 from scoreprior.training import TrainingConfig
 
-MARS = AnchoredMARS
+MARS = DenoisedMARS
 """The method to start with."""
 
 __version__ = "0.2.0"
 
 __all__ = [
     "MARS",
-    "AnchoredMARS",
     "Check",
     "Comparison",
     "ContextTarget",

@@ -45,6 +45,7 @@ CLASSES = {
     "sampled-score": "scores.sampled:SampledScore",
     "noise-levels": "scores.levels:NoiseLevels",
     "denoiser": "scores.denoiser:Denoiser",
+    "denoiser-ensemble": "scores.denoiser:DenoiserEnsemble",
     "encoder": "scores.encoder:Encoder",
     "encoder-block": "scores.encoder:EncoderBlock",
     # estimators of scores from samples
@@ -61,6 +62,7 @@ CLASSES = {
     "closed-form": "inference.closed_form:ClosedForm",
     "average": "inference.average:Average",
     "denoised": "inference.denoised:Denoised",
+    "denoised-particles": "inference.denoised_particles:DenoisedParticles",
     "particles": "inference.particles:Particles",
     "variational-particles": "inference.particles:VariationalParticles",
     "anchored-particles": "inference.anchored:AnchoredParticles",

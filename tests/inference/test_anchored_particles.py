@@ -12,12 +12,23 @@ import numpy as np
 import pytest
 
 import scoreprior as sp
-from scoreprior.gp import GaussianProcess, ProcessConfig, ScaleCalibration
-from scoreprior.inference import AnchoredParticles, CentredParticles, ClosedForm, ClosedFormDraws, FSVGDConfig
+from scoreprior.gp import GaussianProcess, ProcessConfig, ScaleCalibration, fit_process
+from scoreprior.inference import (
+    BNNConfig,
+    Box,
+    CentredParticles,
+    ClosedForm,
+    ClosedFormDraws,
+    DataDriven,
+    FSVGDConfig,
+    WarmStart,
+)
 from scoreprior.inference.particles import smooth
+from scoreprior.inference.svgd import static_part
 from scoreprior.learners._base import evaluate_many, infer_many
 from scoreprior.learners._function_prior import FunctionPrior
-from scoreprior.tasks import bucket
+from scoreprior.scores.levels import NoiseLevels
+from scoreprior.tasks import Standardizer, bucket
 
 # With one kind of deviation: what is tested is inference, whatever the process, and more kinds take longer to compile.
 ANCHOR = ProcessConfig(deviation=("matern52",), starts=1, tuning_evaluations=0, frequencies=0)
@@ -31,8 +42,18 @@ def env() -> sp.Environment:
 
 @pytest.fixture(scope="module")
 def centred(env) -> FunctionPrior:
-    inference = FSVGDConfig(steps=300, measurement_points=12, bandwidth=10.0)
-    return sp.MARS(anchor=ANCHOR, network=None, inference=inference, average=False).fit(env.meta_train, 0)
+    config = FSVGDConfig(steps=300, measurement_points=12, bandwidth=10.0)
+    standardizer = Standardizer.fit(env.meta_train)
+    padded = standardizer.apply(env.meta_train).padded(dtype=np.float64)
+    anchor, nu = fit_process(padded, ANCHOR, jax.random.key(0)), DataDriven.around(padded, 0)
+    inference = CentredParticles(
+        WarmStart(anchor, nu, Box.around(padded), BNNConfig(), config.particles, 24, 300),
+        NoiseLevels(jnp.minimum(jnp.asarray(anchor.noise_std), 0.1)),
+        config.hyper(anchor.noise_std),
+        jnp.float32(0.45),
+        static_part(config),
+    )
+    return FunctionPrior(standardizer, inference)
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +73,6 @@ def with_anchor(prior: FunctionPrior, **changes: Any) -> FunctionPrior:
 def moved(prior: FunctionPrior) -> FunctionPrior:
     """The particles alone, as fSVGD left them."""
     return replace(prior, inference=prior.inference.moved)
-
-
-def test_the_kind_of_inference_is_chosen_when_fitting(centred):
-    assert isinstance(centred.inference, CentredParticles)
-    assert isinstance(centred.inference.moved, AnchoredParticles)
 
 
 def test_fsvgd_with_a_gaussian_score_finds_the_gaussian_posterior(env, centred, exact):

@@ -14,6 +14,7 @@ import scoreprior as sp
 from scoreprior._saved_classes import CLASSES
 from scoreprior.gp import ProcessConfig
 from scoreprior.inference.bnn import BNNConfig
+from scoreprior.inference.denoised_particles import ParticleConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig
@@ -32,20 +33,19 @@ MARS = {
 }
 SHORT = TrainingConfig(steps=20, chunk=20)
 ANCHOR = ProcessConfig(evidence_evaluations=20, tuning_evaluations=5, frequencies=0)
-ANCHORED = {**MARS, "warm_start": 20, "anchor": ANCHOR}
+DENOISED: dict[str, Any] = {
+    "anchor": ANCHOR,
+    "network": DenoiserConfig(embedding=8, blocks=1, heads=2, frequencies=4),
+    "training": TrainingConfig(steps=20, chunk=20, patience=1),
+    "held_out": 0.3,
+}
 QUICK: dict[str, dict] = {
     "pooled-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.one_part": False},
     "hierarchical-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.frequencies": 0},
-    "mars-gp": ANCHORED,
-    "mars-bnn": ANCHORED,
-    "mars-denoiser": {
-        "anchor": ANCHOR,
-        "network": DenoiserConfig(embedding=8, blocks=1, heads=2, frequencies=4),
-        "training": TrainingConfig(steps=20, chunk=20, patience=1),
-    },
+    "mars-gp": DENOISED,
+    "mars-fsvgd": DENOISED | {"inference": ParticleConfig(fsvgd=MARS["inference"], warm_start=20)},
     "mars-gp-paper": MARS,
     "mars-bnn-paper": MARS,
-    **dict.fromkeys(("mars-no-spectral", "mars-gp-mean", "mars-nn", "mars-ensemble"), ANCHORED),
     **{
         name: {"inference": MARS["inference"], "interpolator": GPInterpolator(process=ANCHOR)}
         for name in ("mars-ssge", "mars-gauss")

@@ -149,7 +149,7 @@ def test_a_setting_that_a_variant_does_not_use_is_not_one_of_its_fields():
     for kind, unused in (
         (sp.PlainMARS, ("anchor", "warm_start", "held_out", "average", "smoothing", "estimator")),
         (sp.SampledMARS, ("anchor", "network", "training", "points", "objective", "warm_start")),
-        (sp.AnchoredMARS, ("objective", "estimator", "closed_form", "temperature")),
+        (sp.MARS, ("objective", "estimator", "interpolator", "noise_std")),
     ):
         for name in unused:
             with pytest.raises(TypeError, match=name):

@@ -17,8 +17,8 @@ def test_a_method_is_found_by_its_settings(name):
 
 
 def test_other_settings_leave_the_nearest_name():
-    assert method_of(sp.MARS(held_out=0.0)) == "mars-gp"
-    assert method_of(replace(sp.MARS.dropout(), warm_start=7, points=5)) == "mars-bnn"
+    assert method_of(sp.MARS(held_out=0.1)) == "mars-gp"
+    assert method_of(replace(sp.MARS.fsvgd(), networks=2, noised=0.1)) == "mars-fsvgd"
     assert method_of(sp.PlainMARS(points=5)) == "mars-gp-paper"
 
 

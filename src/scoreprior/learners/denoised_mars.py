@@ -53,7 +53,7 @@ class DenoisedMARS:
 
     Args:
         anchor: the Gaussian process that the network corrects.
-        network: the denoiser's network.
+        network: the denoiser's network; None leaves the anchor alone, the yardstick for what networks add.
         networks: how many of them, each trained without other tasks; their mixtures are averaged.
         training: of each network.
         tasks_per_step: tasks of a training step.
@@ -77,7 +77,7 @@ class DenoisedMARS:
     }
 
     anchor: ProcessConfig = field(default_factory=ProcessConfig)
-    network: DenoiserConfig = field(default_factory=DenoiserConfig)
+    network: DenoiserConfig | None = field(default_factory=DenoiserConfig)
     networks: int = 3
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(
@@ -132,7 +132,7 @@ class DenoisedMARS:
         problem = _Problem.of(tasks)
         inference: Inference | None = None
         metrics: dict[str, float] = {}
-        if round(self.held_out * len(tasks)) >= _FEWEST_HELD_OUT:
+        if self.network is not None and round(self.held_out * len(tasks)) >= _FEWEST_HELD_OUT:
             files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}
             inference, metrics = self._judge_networks(problem, as_key(key), files)
         if inference is None:
@@ -148,29 +148,28 @@ class DenoisedMARS:
         Neither the network nor the processes that predict a held-out task have seen it.
         """
         split_key, network_key, place_key = jax.random.split(jax.random.fold_in(key, 2), 3)
-        count = len(problem.tasks)
-        shuffled, size = np.asarray(jax.random.permutation(split_key, count)), round(self.held_out * count)
-        members, before, after, losses = [], [], [], []
+        shuffled = np.asarray(jax.random.permutation(split_key, len(problem.tasks)))
+        size = round(self.held_out * len(shuffled))
+        members, without, with_network, metrics = [], np.zeros(0), np.zeros(0), {}
         for number, one in enumerate(jax.random.split(network_key, self.networks)):
             held = shuffled[number * size : (number + 1) * size]
-            processes = self._fit_processes(problem.padded.without(held), key)
             train_key, judge_key = jax.random.split(one)
+            processes = self._fit_processes(problem.padded.without(held), key)
             denoiser, loss = self._train(processes[0], problem, held, train_key, _numbered(files, number))
-            for found, inference in (
-                (before, self._closed_form(processes)),
-                (after, Denoised(denoiser, self._ladder)),
-            ):
-                prior = FunctionPrior(problem.standardizer, inference)
-                found.append(task_nll(prior, problem.tasks.take(held), judge_key, problem.step))
             members.append(denoiser)
-            losses.append(loss)
-        without, with_networks = np.concatenate(before), np.concatenate(after)
-        metrics = {
-            "training_loss": float(np.mean(losses)),
-            "held_out_nll_without_network": float(without.mean()),
-            "held_out_nll": float(with_networks.mean()),
-        }
-        if not is_significant(without - with_networks):
+            before, after = (
+                task_nll(FunctionPrior(problem.standardizer, each), problem.tasks.take(held), judge_key, problem.step)
+                for each in (self._closed_form(processes), Denoised(denoiser, self._ladder))
+            )
+            without, with_network = np.append(without, before), np.append(with_network, after)
+            metrics = {
+                "training_loss": loss,
+                "held_out_nll_without_network": float(without.mean()),
+                "held_out_nll": float(with_network.mean()),
+            }
+            if with_network.mean() >= without.mean():
+                return None, metrics  # more networks would take long, and hardly turn this round
+        if not is_significant(without - with_network):
             return None, metrics
         ensemble = DenoiserEnsemble.of(members)
         if self.inference is None:
@@ -186,6 +185,7 @@ class DenoisedMARS:
         files: dict[str, Any],
     ) -> tuple[Denoiser, float]:
         """A denoiser around the anchor, trained on all tasks but the held-out ones, and its last training loss."""
+        assert self.network is not None
         start_key, train_key, held_key = jax.random.split(key, 3)
         rest = np.setdiff1d(np.arange(len(problem.tasks)), held)
         start = Denoiser(jax.tree.map(jnp.asarray, anchor), problem.tasks.dim, self.network, start_key)

@@ -31,7 +31,7 @@ def run(settings: Settings) -> Report:
     quick: dict[str, dict[str, Any]] = {
         "vanilla-bnn": {"inference.steps": 10},
         "fbnn-gp": {"inference.steps": 10},
-        "mars-gp": {"inference.steps": 10, "warm_start": 10, "network": None},
+        "mars-gp": {"network": None},
     }
     priors = {}
     for name in METHODS:
