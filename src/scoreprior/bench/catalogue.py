@@ -36,6 +36,10 @@ ENVIRONMENTS = (
 """Columns of every table, run or not; others have one when they have records."""
 TRUTH_KNOWN = ("sinusoid", "gp-sinusoid", "student-t-sinusoid", "dose-response", "sawtooth", "change-point")
 """Environments that have an oracle."""
+SUITE = tuple(
+    f"physionet-{name}" for name in ("gcs", "hct", "hr", "nimap", "temp", "glucose", "k", "na", "creatinine", "wbc")
+)
+"""One rule, ten variables: what a design decision is to hold on."""
 STAND_INS = ("argus-sim", "swissfel-sim")
 """Simulations beside which the paper's figures on the original recordings stand: not the same data."""
 
