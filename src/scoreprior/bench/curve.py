@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scoreprior.bench.cell import ORACLE, Cell
+from scoreprior.bench.report.ranking import known_metric
 from scoreprior.bench.report.results import Entry
 from scoreprior.bench.report.significance import not_worse, paired_difference, standard_error
 from scoreprior.bench.report.table import Row, Table, Value, number
@@ -75,8 +76,7 @@ class Curves:
         """The metric that all distributions there have: the NLL where some records are older than the log score."""
         here = [entry for place, entry in self.entries.items() if place.environment == environment]
         here += [self.oracles[environment]] if environment in self.oracles else []
-        some = [record for entry in here for record in entry.records if record["summary"]["nll"] is not None]
-        return "nll" if metric == "log_score" and not all(metric in record["tasks"] for record in some) else metric
+        return known_metric(metric, here)
 
     def values(self, entry: Entry | None, metric: str) -> np.ndarray | None:
         """The metric of every seed and task, (s, n); None where records do not have it."""

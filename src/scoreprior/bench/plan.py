@@ -106,13 +106,15 @@ def known_numbers(text: str, chosen: Sequence[str], splits: Sequence[int]) -> li
     return numbers
 
 
-def known_environments(names: str) -> list[str]:
-    """Environments from a list with commas; each must exist, and its data be at hand. "all" are those at hand.
-
-    "suite" in the list stands for the environments of the suite.
-    """
+def named_environments(names: str) -> list[str]:
+    """Environments from a list with commas, in which "suite" stands for those of the suite; each must exist."""
     words = [",".join(SUITE) if word.strip() == "suite" else word for word in names.split(",")]
-    chosen = known_among(",".join(words), environments(), "environment")
+    return known_among(",".join(words), environments(), "environment")
+
+
+def known_environments(names: str) -> list[str]:
+    """Environments from a list with commas; each must exist, and its data be at hand. "all" are those at hand."""
+    chosen = named_environments(names)
     if names == ALL:
         return [name for name in chosen if is_at_hand(name)]
     for name in chosen:  # missing data are the caller's to fetch now, not a cell's failure later
