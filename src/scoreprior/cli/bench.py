@@ -31,12 +31,14 @@ from scoreprior.cli._bench import (
 )
 from scoreprior.cli._console import INTERRUPTED, CallError, Debug, Json, NoSeed, Quiet, Talk, talking
 from scoreprior.cli.bench_curve import curve_command
+from scoreprior.cli.bench_draws import draws_command
 from scoreprior.cli.bench_suite import suite_command
 
 bench_app = typer.Typer(help="Every method on every environment: run, tune, report.", no_args_is_help=True)
 
 bench_app.command("curve")(curve_command)
 bench_app.command("suite")(suite_command)
+bench_app.command("draws")(draws_command)
 
 
 @bench_app.command("run")
