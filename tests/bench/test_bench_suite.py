@@ -9,6 +9,8 @@ from made_records import make
 from typer.testing import CliRunner
 
 from scoreprior.bench.cell import ORACLE
+from scoreprior.bench.report.ranking import known_metric
+from scoreprior.bench.report.results import Entry
 from scoreprior.bench.report.suite import count_standings, methods_of, pairs_of, standings, suite_tables
 from scoreprior.cli.bench import bench_app
 
@@ -56,6 +58,16 @@ def test_methods_with_the_same_figures_share_the_first_place(tmp_path):
         assert standings(pairs[0], metric, ["np", "anp"]) == {"np": "first", "anp": "first"}
 
 
+def test_the_nll_stands_in_where_a_record_has_no_log_score():
+    def entry(**tasks):
+        return Entry([], [{"summary": {"nll": tasks.get("nll")}, "tasks": tasks}])
+
+    new, old, point = entry(nll=[1.0], log_score=[2.0]), entry(nll=[1.0]), entry(nll=None)
+    assert known_metric("log_score", [new, point]) == "log_score"
+    assert known_metric("log_score", [new, old]) == "nll"
+    assert known_metric("rmse", [old]) == "rmse"
+
+
 def test_the_command_writes_the_table_of_either_part(out):
     def suite(*words: str):
         return CliRunner().invoke(bench_app, ["suite", "--out", str(out), *words, "--json"])
@@ -65,7 +77,7 @@ def test_the_command_writes_the_table_of_either_part(out):
     assert found["counts"]["rmse"]["anp"] == {"first": 2, "worse": 2}
     text = (out / "suite.md").read_text()
     assert "| anp | 2 / 0 / 2 | 2 / 0 / 2 |" in text
-    assert "physionet-hct, split 1 (NLL)" in text  # these records have no log score
+    assert "physionet-hct, split 1" in text
     valid = json.loads(suite("--part", "valid", "--method", "np,anp").stdout)
     assert (valid["pairs"], valid["counts"]["rmse"]["np"]) == (2, {"first": 2})
     assert json.loads(suite("--split", "1", "--env", "physionet-gcs").stdout)["pairs"] == 1

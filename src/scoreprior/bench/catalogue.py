@@ -29,6 +29,10 @@ ABLATIONS = ("mars-ssge", "mars-no-spectral", "mars-gp-mean")
 OTHER_ABLATIONS = ("mars-gauss",)
 INTERPOLATORS = ("mars-gp-mean", "mars-gp", "mars-nn", "mars-ensemble", "mars-bnn")
 
+SUITE = tuple(
+    f"physionet-{name}" for name in ("gcs", "hct", "hr", "nimap", "temp", "glucose", "k", "na", "creatinine", "wbc")
+)
+"""One rule, ten variables: what a design decision is to hold on."""
 ENVIRONMENTS = (
     *("physionet-gcs", "physionet-hct", "berkeley", "argus-sim", "swissfel-sim"),
     *("sinusoid", "student-t-sinusoid"),
@@ -36,10 +40,6 @@ ENVIRONMENTS = (
 """Columns of every table, run or not; others have one when they have records."""
 TRUTH_KNOWN = ("sinusoid", "gp-sinusoid", "student-t-sinusoid", "dose-response", "sawtooth", "change-point")
 """Environments that have an oracle."""
-SUITE = tuple(
-    f"physionet-{name}" for name in ("gcs", "hct", "hr", "nimap", "temp", "glucose", "k", "na", "creatinine", "wbc")
-)
-"""One rule, ten variables: what a design decision is to hold on."""
 STAND_INS = ("argus-sim", "swissfel-sim")
 """Simulations beside which the paper's figures on the original recordings stand: not the same data."""
 

@@ -98,7 +98,8 @@ class Cell:
     def __str__(self) -> str:
         changed = "" if self.settings == "{}" else f" [{self.config_hash}]"
         number = "" if self.tasks is None else f" of {self.tasks} tasks"
-        return f"{self.method}{changed} on {self.environment}{number}, seed {self.seed}"
+        split = f", split {self.split}" if self.split else ""
+        return f"{self.method}{changed} on {self.environment}{number}{split}, seed {self.seed}"
 
 
 def _plain(value: Any) -> Any:
