@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from scipy.stats import norm, t
 from typer.testing import CliRunner
 
@@ -274,3 +275,38 @@ def test_the_command_line_and_python_give_the_same_numbers(tmp_path, monkeypatch
     assert {name: checked[name] for name in numbers.index} == dict(numbers)
     assert checked["rules"] == found.rules
     assert (checked["tasks"], checked["points"]) == found.coverage[2:]
+
+
+def test_the_energy_distance_is_that_of_scipy_but_for_its_bias():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=30), rng.exponential(size=20)
+    # SciPy's is the root, and counts the distance of a draw to itself.
+    spread = [np.abs(each[:, None] - each).mean() for each in (one, other)]
+    biased = 2 * np.abs(one[:, None] - other).mean() - sum(spread)
+    assert biased == pytest.approx(stats.energy_distance(one, other) ** 2)
+    removed = spread[0] / 29 + spread[1] / 19
+    assert diagnostics.energy_distance(one[:, None], other[:, None]) == pytest.approx(biased - removed)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_the_energy_distance_of_normals(shift):
+    rng = np.random.default_rng(1)
+    found = [
+        diagnostics.energy_distance(rng.normal(size=(40, 1)), shift + rng.normal(size=(25, 1))) for _ in range(300)
+    ]
+    # |N(shift, 2)| has a folded normal distribution.
+    truth = 2 * stats.foldnorm(shift / np.sqrt(2), scale=np.sqrt(2)).mean() - 4 / np.sqrt(np.pi)
+    assert abs(np.mean(found) - truth) < 4 * np.std(found) / np.sqrt(300)
+
+
+def test_the_energy_distance_sees_what_marginals_do_not():
+    rng = np.random.default_rng(2)
+    shared = np.repeat(rng.normal(size=(200, 1)), 2, axis=1)
+    found = [
+        diagnostics.energy_distance(each, rng.normal(size=(200, 2))) for each in (shared, rng.normal(size=(200, 2)))
+    ]
+    assert found[0] > 0.05 > abs(found[1])
+    with pytest.raises(ValueError, match="values at the same points"):
+        diagnostics.energy_distance(shared, shared[:, :1])
+    with pytest.raises(ValueError, match="two draws at least"):
+        diagnostics.energy_distance(shared[:1], shared)

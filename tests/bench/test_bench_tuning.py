@@ -153,7 +153,7 @@ def test_every_split_has_trials_and_a_selection_of_its_own(tmp_path):
         tmp_path, "sinusoid", "mars-gp", 1
     )
     for split, selection in enumerate((first, second)):
-        everything = Plan(["sinusoid"], ["np"], 1, split=split, paper_protocol=True).cells(tmp_path)
+        everything = Plan(["sinusoid"], ["np"], 1, splits=(split,), paper_protocol=True).cells(tmp_path)
         assert everything[0].overrides == selection.overrides
         assert {each.settings for each in everything} == {canonical(each) for each in selection.configurations}
 

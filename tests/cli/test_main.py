@@ -29,7 +29,14 @@ def test_version_and_wrong_calls():
 
 COMMANDS = (("fit",), ("predict",), ("inspect",), ("check",), ("demo",), ("methods",))
 COMMANDS += (("data", "list"), ("data", "fetch"), ("data", "path"), ("reproduce",))
-COMMANDS += (("bench", "run"), ("bench", "tune"), ("bench", "report"))
+COMMANDS += (
+    ("bench", "run"),
+    ("bench", "tune"),
+    ("bench", "report"),
+    ("bench", "curve"),
+    ("bench", "suite"),
+    ("bench", "draws"),
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

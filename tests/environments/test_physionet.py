@@ -116,6 +116,7 @@ def test_more_tasks_are_the_next_patients_outside_validation_and_test(fake_dir):
     # 899 patients have four hours. The last two cannot test, and train after all others.
     every = physionet.physionet("GCS", 3, fake_dir, tasks=299)
     assert len(everyone(every)) == 899
+    assert patients(physionet.physionet("GCS", 3, fake_dir, tasks="all").meta_train) == patients(every.meta_train)
     with pytest.raises(ValueError, match="physionet-gcs has 299 patients outside validation and test, not tasks=300"):
         physionet.physionet("GCS", 0, fake_dir, tasks=300)
     with pytest.raises(ValueError, match="at least 1, not 0"):

@@ -4,7 +4,8 @@ names -> Plan -> cells              plan.py, cell.py, budget.py
 cells -> Runner -> records          runner.py, _worker.py, work.py
 records on disk                     campaign.py, line_file.py, counts.py; published.py packs them
 configurations by validation        tuning.py, selected.py
-records -> report                   report/, catalogue.py and the paper's figures
+records -> report                   report/, catalogue.py and the paper's figures; curve.py
+prior draws against the truth       draws.py
 """
 
 from __future__ import annotations

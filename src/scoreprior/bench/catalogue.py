@@ -29,6 +29,10 @@ ABLATIONS = ("mars-ssge", "mars-no-spectral", "mars-gp-mean")
 OTHER_ABLATIONS = ("mars-gauss",)
 INTERPOLATORS = ("mars-gp-mean", "mars-gp", "mars-nn", "mars-ensemble", "mars-bnn")
 
+SUITE = tuple(
+    f"physionet-{name}" for name in ("gcs", "hct", "hr", "nimap", "temp", "glucose", "k", "na", "creatinine", "wbc")
+)
+"""One rule, ten variables: what a design decision is to hold on."""
 ENVIRONMENTS = (
     *("physionet-gcs", "physionet-hct", "berkeley", "argus-sim", "swissfel-sim"),
     *("sinusoid", "student-t-sinusoid"),

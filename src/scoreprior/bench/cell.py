@@ -44,6 +44,7 @@ class Cell:
 
     Args:
         settings: what differs from the method's defaults, as canonical JSON.
+        tasks: how many meta-training tasks; None is the environment's default, and no part of the identity.
         budget: a label for reports, no part of the identity: a cut budget shows in the settings.
     """
 
@@ -53,6 +54,7 @@ class Cell:
     settings: str = "{}"
     split: int = 0
     part: Part = "test"
+    tasks: int | None = None
     budget: Budget = field(default="full", compare=False)
 
     @classmethod
@@ -68,7 +70,7 @@ class Cell:
 
     def to_dict(self) -> dict[str, Any]:
         """The identity, in JSON's types."""
-        return {
+        identity = {
             "environment": self.environment,
             "split": self.split,
             "part": self.part,
@@ -76,6 +78,7 @@ class Cell:
             "settings": json.loads(self.settings),
             "seed": self.seed,
         }
+        return identity if self.tasks is None else identity | {"tasks": self.tasks}
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -94,7 +97,9 @@ class Cell:
 
     def __str__(self) -> str:
         changed = "" if self.settings == "{}" else f" [{self.config_hash}]"
-        return f"{self.method}{changed} on {self.environment}, seed {self.seed}"
+        number = "" if self.tasks is None else f" of {self.tasks} tasks"
+        split = f", split {self.split}" if self.split else ""
+        return f"{self.method}{changed} on {self.environment}{number}{split}, seed {self.seed}"
 
 
 def _plain(value: Any) -> Any:

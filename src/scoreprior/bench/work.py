@@ -31,7 +31,7 @@ TASK_METRICS = ("rmse", "nll", "log_score", "crps")
 """What a record keeps of every task; older ones have the first two."""
 
 _SUMMARY_DIGITS, _TASK_DIGITS = 6, 5
-_compiled_for: tuple[str, ...] | None = None
+_compiled_for: tuple[Any, ...] | None = None
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     "points" holds predictions to plot; the writer puts them beside the records.
     """
     cold, made = _make_room(cell), provenance()
-    env = _environment(cell.environment, cell.split)
+    env = _environment(cell.environment, cell.split, cell.tasks)
     if cell.part == "valid":
         # Whoever selects by this cell cannot have seen a test task, not even by mistake.
         env = replace(env, meta_test=None)  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "seconds": rounded(spent, 4) | {"compiled_before": not cold},
         "config": config,
         "made": made | {"date": datetime.now(UTC).isoformat(timespec="seconds")},
-        "points": _points(predicted) if cell.seed == 0 and cell.part == "test" else None,
+        "points": _points(predicted) if cell.seed == 0 and cell.part == "test" and cell.tasks is None else None,
     }
 
 
@@ -115,7 +115,7 @@ def _told(value: Any) -> Any:
 def _make_room(cell: Cell) -> bool:
     """Forget the compiled code of another method: it only fills the memory. True if this configuration is new."""
     global _compiled_for
-    wanted = (cell.environment, cell.method, cell.part, cell.settings)
+    wanted = (cell.environment, cell.method, cell.part, cell.settings, cell.tasks)
     cold = _compiled_for != wanted
     if _compiled_for is not None and _compiled_for[:2] != wanted[:2]:
         jax.clear_caches()
@@ -124,8 +124,8 @@ def _make_room(cell: Cell) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _environment(name: str, split: int) -> Environment:
-    return environment(name, split=split)
+def _environment(name: str, split: int, tasks: int | None) -> Environment:
+    return environment(name, split=split) if tasks is None else environment(name, split=split, tasks=tasks)
 
 
 @lru_cache(maxsize=1)

@@ -10,36 +10,57 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from scoreprior.cli._bench import (
+    RESULTS,
+    Environments,
+    Limit,
+    Methods,
+    Out,
+    Quick,
+    RetryFailed,
+    Seeds,
+    Split,
+    Splits,
+    Untuned,
+    Workers,
+    checked,
+    known_names,
+    known_splits,
+    make_runner,
+    run_campaign,
+)
 from scoreprior.cli._console import INTERRUPTED, CallError, Debug, Json, NoSeed, Quiet, Talk, talking
+from scoreprior.cli.bench_curve import curve_command
+from scoreprior.cli.bench_draws import draws_command
+from scoreprior.cli.bench_suite import suite_command
 
 bench_app = typer.Typer(help="Every method on every environment: run, tune, report.", no_args_is_help=True)
 
-Environments = Annotated[str, typer.Option("--env", help="Environments with commas between, or all.")]
-Methods = Annotated[str, typer.Option("--method", help="Methods with commas between; all; oracle is the truth.")]
-Out = Annotated[Path, typer.Option("--out", file_okay=False, help="Directory of records, selections and reports.")]
-Workers = Annotated[int, typer.Option(min=0, help="Processes, each on one core; 0 computes in this one.")]
-Limit = Annotated[float | None, typer.Option(min=1.0, help="Give a cell up after so many seconds.")]
-Split = Annotated[int, typer.Option(min=0, help="Data split; 0 is the canonical one.")]
-_RESULTS = Path("results/bench")
+bench_app.command("curve")(curve_command)
+bench_app.command("suite")(suite_command)
+bench_app.command("draws")(draws_command)
 
 
 @bench_app.command("run")
 def run_command(
     env: Environments,
     method: Methods,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, ... of every cell.")] = 5,
-    split: Split = 0,
+    seeds: Seeds = 5,
+    split: Splits = "0",
+    tasks: Annotated[
+        str | None, typer.Option(help="Numbers of training tasks with commas between, or all; otherwise the usual.")
+    ] = None,
     workers: Workers = 1,
     part: Annotated[Literal["test", "valid"], typer.Option(help="Which unseen tasks.")] = "test",
     settings: Annotated[list[str] | None, typer.Option("--set", help="NAME=JSON, a setting of all methods.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A twentieth of all iterations.")] = False,
-    untuned: Annotated[bool, typer.Option("--untuned", help="The defaults, not the selected configurations.")] = False,
+    quick: Quick = False,
+    untuned: Untuned = False,
     paper_protocol: Annotated[
         bool, typer.Option("--paper-protocol", help="Also every configuration that was tried in tuning.")
     ] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed.")] = False,
+    retry_failed: RetryFailed = False,
     limit: Limit = None,
-    out: Out = _RESULTS,
+    out: Out = RESULTS,
     seed: NoSeed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -50,49 +71,31 @@ def run_command(
     Example: scoreprior bench run --env sinusoid --method last-value,pooled-gp --seeds 2
     """
     with talking(quiet, as_json, debug) as talk:
-        from scoreprior.bench.campaign import Campaign
-        from scoreprior.bench.plan import Plan, check_settings
-        from scoreprior.bench.runner import does_not_apply
-        from scoreprior.bench.watch import Progress, watch
+        from scoreprior.bench.plan import Plan, check_settings, known_numbers
 
-        runner = _runner(workers, limit)
-        environments, methods = _names(env, method)
+        runner = make_runner(workers, limit)
+        environments, methods = known_names(env, method)
+        splits = known_splits(split)
         overrides = _settings(settings or [])
-        _checked(check_settings, methods, overrides)
+        checked(check_settings, methods, overrides)
         plan = Plan(
             environments=environments,
             methods=methods,
             seeds=seeds,
-            split=split,
+            splits=splits,
+            tasks=(None,) if tasks is None else checked(known_numbers, tasks, environments, splits),
             part=part,
             overrides=overrides,
             tuned=not untuned,
             budget="quick" if quick else "full",
             paper_protocol=paper_protocol,
         )
-        with Campaign(out, plan.cells(out), retry_failed=retry_failed) as campaign:
-            final = Progress(campaign, workers)
-            records = [record for _, record in campaign.done]
-            try:
-                with watch(campaign, workers, talk.progress) as saw:
-                    for cell, record in campaign.run(runner):
-                        saw(cell, record)
-                        final.saw(cell, record)
-                        records.append(record)
-            except KeyboardInterrupt:
-                talk.say(f"Stopped: {final.headline()}. The same command continues.")
-                raise typer.Exit(INTERRUPTED) from None
-        inapplicable = sum(map(does_not_apply, records))
-        failed = sum(record["status"] == "failed" for record in records) - inapplicable
-        if inapplicable:
-            talk.say(f"{inapplicable} of {len(records)} cells do not apply: their methods are not for such tasks.")
-        if failed:
-            talk.warn(
-                f"{failed} of {len(records)} cells failed; their records say why, --retry-failed runs them again."
-            )
-        counts = {"cells": len(records), "computed": len(campaign.todo)}
-        talk.result(counts | {"failed": failed, "does_not_apply": inapplicable, "out": out}, final.table())
-        if failed:
+        ran = run_campaign(talk, out, plan.cells(out), runner, workers, retry_failed=retry_failed)
+        counts = {"cells": len(ran.pairs), "computed": ran.computed}
+        talk.result(
+            counts | {"failed": ran.failed, "does_not_apply": ran.inapplicable, "out": out}, ran.progress.table()
+        )
+        if ran.failed:
             raise typer.Exit(1)
 
 
@@ -109,7 +112,7 @@ def tune_command(
     split: Split = 0,
     workers: Workers = 1,
     limit: Limit = None,
-    out: Out = _RESULTS,
+    out: Out = RESULTS,
     seed: NoSeed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -125,8 +128,8 @@ def tune_command(
         from scoreprior.bench.tuning import NothingToTuneError, NoTrialSucceededError, Protocol, Study, run_off, tune
         from scoreprior.bench.watch import outcome
 
-        runner = _runner(workers, limit, keep=True)
-        environments, names = _names(env, method)
+        runner = make_runner(workers, limit, keep=True)
+        environments, names = known_names(env, method)
         methods = [each for each in names if each != ORACLE]  # the truth has nothing to tune
         protocol = Protocol(mode=mode, metric=metric, iterations=iterations, split=split)
         selections, paths = [], []
@@ -161,7 +164,7 @@ def tune_command(
 
 @bench_app.command("report")
 def report_command(
-    out: Out = _RESULTS,
+    out: Out = RESULTS,
     quick: Annotated[bool, typer.Option("--quick", help="Report the records of the quick budget.")] = False,
     split: Split = 0,
     paper_protocol: Annotated[
@@ -192,7 +195,7 @@ def report_command(
 
 @bench_app.command("pack")
 def pack_command(
-    out: Out = _RESULTS, seed: NoSeed = 0, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
+    out: Out = RESULTS, seed: NoSeed = 0, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
 ) -> None:
     """Fold working files into one archive per environment, to publish; reports and runs read both.
 
@@ -207,22 +210,6 @@ def pack_command(
         talk.result({"files": paths}, *(map(str, paths) if paths else ["There is nothing to pack."]))
 
 
-def _names(env: str, method: str) -> tuple[list[str], list[str]]:
-    from scoreprior.bench.plan import known_environments, known_methods
-
-    return _checked(known_environments, env), _checked(known_methods, method)
-
-
-def _checked(function: Any, *arguments: Any) -> Any:
-    """A call of the user's that cannot work ends with the exit code for that."""
-    from scoreprior.bench.plan import UnknownNameError
-
-    try:
-        return function(*arguments)
-    except UnknownNameError as error:
-        raise CallError(str(error)) from error
-
-
 def _settings(pairs: list[str]) -> dict[str, Any]:
     from scoreprior.bench.cell import thaw
 
@@ -234,15 +221,6 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
         except ValueError:
             raise CallError(f"--set needs NAME=JSON, such as training.steps=500, not {pair!r}.") from None
     return found
-
-
-def _runner(workers: int, limit: float | None, keep: bool = False) -> Any:
-    if limit is not None and workers == 0:
-        raise CallError("--limit needs worker processes, which can be ended: use --workers 1 or more.")
-    from scoreprior.bench.runner import runner_for
-    from scoreprior.bench.work import run_cell
-
-    return runner_for(run_cell, workers, limit, keep=keep)
 
 
 def _tell_selections(talk: Talk, selections: list[Any], paths: list[Path]) -> None:

@@ -12,6 +12,7 @@ from scoreprior.diagnostics.comparison import (
 )
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points, judge_coverage
 from scoreprior.diagnostics.splits import FEWEST_TASKS, HoldOut, halves, hold_out
+from scoreprior.diagnostics.two_sample import energy_distance
 
 __all__ = [
     "FEWEST_TASKS",
@@ -27,6 +28,7 @@ __all__ = [
     "compare",
     "compare_with_rules",
     "coverage_without_points",
+    "energy_distance",
     "halves",
     "hold_out",
     "judge_coverage",

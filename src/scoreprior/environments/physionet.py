@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -66,12 +66,12 @@ Measurements = Float[np.ndarray, "_ 3"]
 
 
 def physionet(
-    variable: str, split: int = 0, data_dir: str | Path | None = None, *, tasks: int = N_TRAIN
+    variable: str, split: int = 0, data_dir: str | Path | None = None, *, tasks: int | Literal["all"] = N_TRAIN
 ) -> Environment:
     """The values of a variable after the first day, from those of the first day.
 
     The last patients that can test do so, up to 500, and 100 before them validate; neither are among the first
-    100. `tasks` patients train: the first of all others, so up to all of them.
+    100. `tasks` patients train: the first of all others, or "all" of them.
     """
     patients = _patients(_measurements(variable, data_dir))
     if split != 0:
@@ -84,9 +84,10 @@ def physionet(
     held_out = {task.name for task in later}
     others = [task for task in patients if task.name not in held_out]
     name = f"physionet-{variable.lower()}"
-    if check_tasks(tasks) > len(others):
+    number = len(others) if tasks == "all" else check_tasks(tasks)
+    if number > len(others):
         raise ValueError(f"{name} has {len(others)} patients outside validation and test, not tasks={tasks}.")
-    meta_train = _task_set([_thin(task) for task in others[:tasks]], variable)
+    meta_train = _task_set([_thin(task) for task in others[:number]], variable)
     meta_test = _task_set(later[:-N_VALID], variable).context_target(_first_day)
     return Environment(
         name=name,

@@ -20,6 +20,8 @@ class Inference(eqx.Module):
 
     chunk: ClassVar[int | None] = None
     """Tasks inferred at once; None is all of them. A batch whose working set leaves the cache is slow."""
+    draws_observations: ClassVar[bool] = False
+    """Whether `sample` draws observations y, with their noise; otherwise functions f."""
 
     @abstractmethod
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:

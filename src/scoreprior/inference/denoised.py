@@ -35,6 +35,7 @@ class Denoised(Inference):
     ladder: Float[Array, " t"]
 
     chunk: ClassVar[int | None] = 50
+    draws_observations: ClassVar[bool] = True
 
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PaddedTasks:
         """The context: there is nothing to iterate."""

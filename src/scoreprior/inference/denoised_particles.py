@@ -104,6 +104,7 @@ class DenoisedParticles(Inference):
     warm_start: int = eqx.field(static=True)
 
     chunk: ClassVar[int | None] = 10
+    draws_observations: ClassVar[bool] = True
 
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> ScaledNetwork:
         """Particles of the posterior."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,15 +27,22 @@ _MIDDLES = (GRID[1:] + GRID[:-1]) / 2
 _STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "scoreprior", "font.size": 8, "font.family": "sans-serif"}
 
 
+@contextmanager
+def fixed_style() -> Iterator[None]:
+    """Whatever style its reader likes, the same records give the same bytes."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
 def figures(results: Results) -> dict[str, str]:
     """For every environment with results: an SVG of its reliability diagram and its predictions."""
     drawn = {}
     for environment in results.environments:
         methods = _shown(results, environment)
         if methods:
-            with mpl.rc_context():
-                mpl.rcdefaults()  # whatever style its reader likes, the same records give the same bytes
-                mpl.rcParams.update(_STYLE)
+            with fixed_style():
                 drawn[environment] = _svg(_draw(results, environment, methods), environment)
     return drawn
 

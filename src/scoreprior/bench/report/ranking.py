@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from scoreprior.bench.cell import ORACLE
 from scoreprior.bench.report.results import Entry, Results
 from scoreprior.bench.report.significance import not_worse
+
+
+def known_metric(metric: str, entries: Iterable[Entry]) -> str:
+    """The metric itself, or the NLL in place of the log score where a record is older than that."""
+    records = [record for entry in entries for record in entry.records if record["summary"]["nll"] is not None]
+    is_older = metric == "log_score" and not all(metric in record["tasks"] for record in records)
+    return "nll" if is_older else metric
 
 
 def competitors(results: Results, environment: str, metric: str, methods: Sequence[str]) -> dict[str, Entry]:

@@ -16,7 +16,7 @@ from scoreprior.bench import counts
 from scoreprior.bench.budget import QUICK, reduced
 from scoreprior.bench.campaign import read_points, read_records
 from scoreprior.bench.catalogue import CONTINUOUS, ENVIRONMENTS, TRUTH_KNOWN, Figure
-from scoreprior.bench.cell import ORACLE, Budget, Cell
+from scoreprior.bench.cell import ORACLE, Budget, Cell, Part
 from scoreprior.bench.runner import Record, does_not_apply
 from scoreprior.bench.selected import Selection, load_selection, selected_overrides
 from scoreprior.environments import environments
@@ -80,22 +80,26 @@ class Entry:
 
 @dataclass
 class Results:
-    """All records of a directory, of one budget and data split, on test tasks."""
+    """All records of a directory, of one budget and data split, of one part of the unseen tasks.
+
+    Only those that learned from the environment's default number of tasks: others are in no table.
+    """
 
     out: Path
     budget: Budget = "full"
     split: int = 0
+    part: Part = "test"
     entries: dict[tuple[str, str], dict[str, Entry]] = field(default_factory=dict)
     errors: dict[tuple[str, str], list[tuple[Cell, Record]]] = field(default_factory=dict)
     _selections: dict[tuple[str, str], Selection | None] = field(default_factory=dict)
     _chosen: dict[tuple[str, str], Entry | None] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, out: Path, budget: Budget = "full", split: int = 0) -> Results:
-        """Read the records; those of validation tasks, of other budgets and of other splits are left out."""
+    def load(cls, out: Path, budget: Budget = "full", split: int = 0, part: Part = "test") -> Results:
+        """Read the records; those of another part, of other budgets and of other splits are left out."""
         found: dict[tuple[str, str], dict[str, list[tuple[Cell, Record]]]] = defaultdict(lambda: defaultdict(list))
         errors = defaultdict(list)
-        for cell, record in _of_budget(out, budget):
+        for cell, record in _of_budget(out, budget, part):
             if cell.split != split:
                 continue
             where = (cell.environment, cell.method)
@@ -107,7 +111,7 @@ class Results:
             where: {config: Entry(*map(list, zip(*sorted(pairs, key=_by_seed)))) for config, pairs in configs.items()}
             for where, configs in found.items()
         }
-        return cls(out, budget, split, entries, dict(errors))
+        return cls(out, budget, split, part, entries, dict(errors))
 
     @cached_property
     def environments(self) -> list[str]:
@@ -117,12 +121,12 @@ class Results:
 
     @cached_property
     def other_splits(self) -> list[int]:
-        """Data splits that have records of this budget on test tasks, but for the reported one."""
-        return sorted({cell.split for cell, _ in _of_budget(self.out, self.budget)} - {self.split})
+        """Data splits that have such records, but for the reported one."""
+        return sorted({cell.split for cell, _ in _of_budget(self.out, self.budget, self.part)} - {self.split})
 
     def of_split(self, split: int) -> Results:
         """The same of another data split."""
-        return Results.load(self.out, self.budget, split)
+        return Results.load(self.out, self.budget, split, self.part)
 
     def selection(self, environment: str, method: str) -> Selection | None:
         """What tuning chose."""
@@ -210,8 +214,12 @@ def mean_and_spread(values: Sequence[float]) -> Figure:
     return Figure(float(np.mean(values)), float(np.std(values, ddof=1)) if known else 0.0)
 
 
-def _of_budget(out: Path, budget: Budget) -> list[tuple[Cell, Record]]:
-    return [(cell, record) for cell, record in read_records(out) if cell.part == "test" and _within(cell, budget)]
+def _of_budget(out: Path, budget: Budget, part: Part) -> list[tuple[Cell, Record]]:
+    return [
+        (cell, record)
+        for cell, record in read_records(out)
+        if cell.part == part and cell.tasks is None and _within(cell, budget)
+    ]
 
 
 def _within(cell: Cell, budget: Budget) -> bool:

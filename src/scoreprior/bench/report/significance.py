@@ -36,6 +36,18 @@ def worse(better: Float[np.ndarray, "s n"], other: Float[np.ndarray, "r n"]) -> 
     return float(2 * student_t.sf(gap / np.sqrt(variance), freedom))
 
 
+def standard_error(values: Float[np.ndarray, "s n"]) -> float:
+    """Of the mean over n tasks and s seeds: the variance between tasks plus that between seeds, as in the test."""
+    return sum(_variance_of_mean(each)[0] for each in (values.mean(0), values.mean(1))) ** 0.5
+
+
+def paired_difference(one: Float[np.ndarray, "s n"], other: Float[np.ndarray, "r n"]) -> tuple[float, float]:
+    """The mean of one minus that of the other on the same n tasks, and its standard error as in the test."""
+    differences = one.mean(0) - other.mean(0)
+    variance = sum(_variance_of_mean(each)[0] for each in (differences, one.mean(1), other.mean(1)))
+    return float(differences.mean()), variance**0.5
+
+
 def _variance_of_mean(values: Float[np.ndarray, " n"]) -> tuple[float, int]:
     """Zero where a single value says nothing of it."""
     count = len(values)
