@@ -113,7 +113,7 @@ def test_a_subset_has_tasks_with_points_first():
     padded = tasks(12, 0).padded(dtype=np.float64)
     mask = np.array(padded.mask)
     mask[[1, 4, 7]] = False
-    chosen = fit._subset(padded._replace(mask=mask), ProcessConfig(most_tasks=9), jax.random.key(0))
+    chosen = fit._subset(padded._replace(mask=mask), 9, 100, jax.random.key(0))
     assert np.asarray(chosen.mask).any(axis=1).all()
     assert chosen.x.dtype == np.float64
 

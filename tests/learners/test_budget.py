@@ -21,8 +21,8 @@ def test_every_count_of_iterations_is_cut_and_nothing_else(name):
         last = setting.rpartition(".")[2]
         if last in ITERATED:
             assert after[setting] == max(20, round(0.1 * value))
-        elif last == "most_tasks" and "evidence_evaluations" in "".join(before):  # a pooled process's
-            assert after[setting] == 40
+        elif last in ("most_tasks", "evidence_tasks") and "evidence_evaluations" in "".join(before):  # of a process
+            assert after[setting] == max(40, round(0.1 * value))
         elif last != "chunk":  # of which `TrainingConfig` has its own test
             assert after[setting] == value
 

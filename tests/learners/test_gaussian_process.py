@@ -203,7 +203,7 @@ def test_hierarchical_gp_learns_a_shared_curve_that_the_pooled_gp_cannot():
 @pytest.mark.slow
 def test_many_tasks_are_fitted_on_a_subset_and_used_in_full():
     tasks = matern_tasks(60, 6, 2)
-    config = ProcessConfig(deviation=("matern52",), most_tasks=20, centres=16, tuning_evaluations=0, frequencies=0)
+    config = ProcessConfig(deviation=("matern52",), evidence_tasks=20, centres=16, tuning_evaluations=0, frequencies=0)
     process = PooledGP(config).fit(tasks, 0).inference.process
     assert isinstance(process.mean, BasisMean)
     fewer = PooledGP(config).fit(tasks[:20], 0).inference.process

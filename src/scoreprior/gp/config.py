@@ -32,7 +32,8 @@ class ProcessConfig:
             fits the tails of the predictive; 0 leaves the type-II fit.
         scale_calibration: after predictive tuning, learn factors on the predictive's scale (`scale_calibration.py`);
             they stay if left-out tasks are predicted better by two standard errors, and need ten tasks.
-        most_tasks: with more tasks than this, hyper-parameters are fitted to a random subset of this size.
+        most_tasks: with more tasks than this, predictive tuning and scale calibration take a random subset of this size.
+        evidence_tasks: the same for the evidence and the choice of parts, whose maximum only starts the tuning.
         most_points: with more points in a task, to as many of them. The shared mean is that of all points.
         noise_floor: least standard deviation of the noise, standardised units: with repeated targets the evidence has
             no maximum without one.
@@ -47,7 +48,8 @@ class ProcessConfig:
     evidence_evaluations: int = 80
     tuning_evaluations: int = 40
     scale_calibration: bool = True
-    most_tasks: int = 200
+    most_tasks: int = 2000
+    evidence_tasks: int = 200
     most_points: int = 100
     noise_floor: float = 0.003
 
@@ -57,7 +59,7 @@ class ProcessConfig:
             check_choice("deviation", part, get_args(Part))
         if not self.deviation or len(set(self.deviation)) < len(self.deviation):
             raise ValueError(f"deviation names at least one part, each once, not {self.deviation}.")
-        for name in ("centres", "starts", "evidence_evaluations", "most_tasks", "most_points"):
+        for name in ("centres", "starts", "evidence_evaluations", "most_tasks", "evidence_tasks", "most_points"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
         for name in ("frequencies", "tuning_evaluations", "noise_floor"):
@@ -76,10 +78,11 @@ class ProcessConfig:
         )
 
     def with_budget(self, share: float) -> ProcessConfig:
-        """A share of the evaluations, and of the tasks that hyper-parameters are fitted to."""
+        """A share of the evaluations, and of the tasks that are looked at."""
         return replace(
             self,
             evidence_evaluations=share_of(self.evidence_evaluations, share),
             tuning_evaluations=share_of(self.tuning_evaluations, share),
             most_tasks=share_of(self.most_tasks, share, least=40),
+            evidence_tasks=share_of(self.evidence_tasks, share, least=40),
         )

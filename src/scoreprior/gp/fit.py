@@ -100,10 +100,9 @@ def _gain_of_average(full: _Predictions, simple: _Predictions, y: Float[Array, "
 def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> _Fitted:
     start_key, subset_key = jax.random.split(key)
     centres = find_centres(tasks, centre_count(config, tasks.x.shape[-1]))
-    subset = _subset(tasks, config, subset_key)
     # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
     with jax.enable_x64(True):
-        pool = PooledTasks(subset, centres)
+        pool = PooledTasks(_subset(tasks, config.evidence_tasks, config.most_points, subset_key), centres)
         keys = jax.random.split(start_key, config.starts)
         options = [replace(config, deviation=(part,)) for part in config.deviation] if config.one_part else [config]
         fits = [maximise_evidence(pool, [start(one, centres.shape[1], each) for one in keys], each) for each in options]
@@ -112,16 +111,17 @@ def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> _Fitte
             best = int(np.argmin([predictive_loss(pool, fit, each) for fit, each in zip(fits, options)]))
         parameters, config, scale = fits[best], options[best], None
         if config.tuning_evaluations:
+            pool = PooledTasks(_subset(tasks, config.most_tasks, config.most_points, subset_key), centres)
             parameters = tune(pool, parameters, config)
             scale = fit_scale_calibration(pool, parameters, config) if config.scale_calibration else None
     return _Fitted(pool, parameters, config, scale)
 
 
-def _subset(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> PaddedTasks:
+def _subset(tasks: PaddedTasks, most_tasks: int, most_points: int, key: PRNGKeyArray) -> PaddedTasks:
     """At most so many tasks, those without a point last, and of each at most so many points, in their order."""
-    if len(tasks.x) > config.most_tasks:
+    if len(tasks.x) > most_tasks:
         shuffled = np.asarray(jax.random.permutation(jax.random.fold_in(key, 1), len(tasks.x)))
         empty = np.sum(np.asarray(tasks.mask), axis=1) == 0
-        chosen = shuffled[np.argsort(empty[shuffled], kind="stable")][: config.most_tasks]
+        chosen = shuffled[np.argsort(empty[shuffled], kind="stable")][:most_tasks]
         tasks = PaddedTasks(*(leaf[chosen] for leaf in tasks))
-    return tasks.at_most(config.most_points, key)
+    return tasks.at_most(most_points, key)
