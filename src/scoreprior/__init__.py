@@ -15,8 +15,10 @@ from scoreprior.learners.anchored_mars import AnchoredMARS
 from scoreprior.learners.denoised_mars import DenoisedMARS
 from scoreprior.learners.mars import PlainMARS
 from scoreprior.learners.sampled_mars import SampledMARS
+from scoreprior.learners.stack import Stack
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.serialization import PriorFileError, load_prior
+from scoreprior.stacking import squared_error_weights, stacking_weights
 from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, Task, TaskError, TaskSet
 from scoreprior.training import TrainingConfig
 
@@ -50,6 +52,7 @@ __all__ = [
     "Prior",
     "PriorFileError",
     "SampledMARS",
+    "Stack",
     "Standardizer",
     "Task",
     "TaskError",
@@ -69,5 +72,7 @@ __all__ = [
     "methods",
     "register",
     "register_environment",
+    "squared_error_weights",
+    "stacking_weights",
     "summarise",
 ]

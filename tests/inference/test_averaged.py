@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import scoreprior as sp
-from scoreprior.gp import GaussianProcess, Matern, ZeroMean
+from scoreprior.gp import GaussianProcess, Matern, ProcessAverage, ZeroMean
 from scoreprior.inference import Average, ClosedForm
 from scoreprior.inference.average import average_of
 from scoreprior.learners._function_prior import FunctionPrior
@@ -43,28 +43,31 @@ def test_the_other_has_its_weight_whatever_the_numbers_of_components(counts, wei
     np.testing.assert_allclose(shift[0], shift[1], atol=1e-6)
 
 
-def test_the_predictive_is_half_of_each(tmp_path):
+@pytest.mark.parametrize("weight", [0.5, 0.2])
+def test_the_predictive_has_both_by_weight(tmp_path, weight):
     members = [ClosedForm(process(0.5, [0.5, 1.5])), ClosedForm(process(3.0, [1, 2, 3]))]
-    prior = FunctionPrior(Standardizer.fit(tasks()), Average(*members))
+    prior = FunctionPrior(Standardizer.fit(tasks()), Average(*members, np.float32(weight)))
     prior.save(tmp_path / "two.prior")
     x, y = np.linspace(-2, 2, 7), np.linspace(-1, 1, 7)
     both, *alone = (
         each.condition([0.0, 1.0], [0.5, -0.5], 0).predict(x).log_prob(y)
         for each in (sp.load_prior(tmp_path / "two.prior"), *(replace(prior, inference=each) for each in members))
     )
-    np.testing.assert_allclose(both, logsumexp(alone, axis=0) - np.log(2), rtol=1e-5, atol=1e-6)
+    expected = logsumexp(alone, axis=0, b=[[1 - weight], [weight]])
+    np.testing.assert_allclose(both, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_draws_come_from_either_member():
     small, large = (ClosedForm(process(1.0, [1.0], std)) for std in (0.1, 10.0))
     x = np.zeros((1, 1), np.float32)
-    draws = jax.vmap(lambda key: Average(small, large).sample(x, key))(jax.random.split(jax.random.key(0), 2000))
+    average = Average(small, large, 0.3)
+    draws = jax.vmap(lambda key: average.sample(x, key))(jax.random.split(jax.random.key(0), 2000))
     # N(0, 0.01) lies below 1 in size, N(0, 100) does so in 8% of its draws.
     share = np.mean(np.abs(np.asarray(draws)) < 1)
-    expected = 0.5 + 0.5 * (norm.cdf(0.1) - norm.cdf(-0.1))
+    expected = 0.7 + 0.3 * (norm.cdf(0.1) - norm.cdf(-0.1))
     assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / 2000)
 
 
 def test_without_a_second_member_there_is_no_average():
     only = ClosedForm(process(1.0, [1.0]))
-    assert average_of(only) is only
+    assert average_of(only, ProcessAverage(only.process)) is only

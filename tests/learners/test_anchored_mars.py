@@ -13,7 +13,7 @@ import pytest
 
 import scoreprior as sp
 from scoreprior import _checkpoint
-from scoreprior.gp import ProcessConfig, ScaleCalibration
+from scoreprior.gp import ProcessAverage, ProcessConfig, ScaleCalibration
 from scoreprior.inference import AnchoredParticles, Average, CentredParticles, ClosedForm, ClosedFormDraws, FSVGDConfig
 from scoreprior.learners import _residual, anchored_mars
 from scoreprior.learners._split_nll import split_nll, task_nll
@@ -60,13 +60,14 @@ def test_a_scale_calibration_leaves_the_closed_form_alone(tasks, monkeypatch, sc
     assert isinstance(prior.inference, kind)
 
 
-def test_the_average_has_the_simple_process_as_its_half(tasks, monkeypatch):
+def test_the_average_has_the_simple_process_with_its_weight(tasks, monkeypatch):
     fit = anchored_mars.fit_average
-    monkeypatch.setattr(anchored_mars, "fit_average", lambda *given: (fit(*given)[0],) * 2)
+    monkeypatch.setattr(anchored_mars, "fit_average", lambda *given: ProcessAverage(*(fit(*given).process,) * 2, 0.3))
     prior = sp.MARS(**SMALL | {"network": None}).fit(tasks, 0, progress=False)
     assert isinstance(prior.inference, Average)
     assert isinstance(prior.inference.second, ClosedForm)
     assert "average" in prior.inference.describe()
+    assert "weight 30%" in prior.inference.describe()
 
 
 def test_a_noise_that_is_given_is_that_of_anchor_and_likelihood(tasks):

@@ -24,14 +24,13 @@ from jaxtyping import Int, PRNGKeyArray
 from scoreprior._budget import share_of
 from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior._types import KeyLike, Score, as_key
-from scoreprior.gp import GaussianProcess, ProcessConfig, fit_average, fit_process
+from scoreprior.gp import GaussianProcess, ProcessAverage, ProcessConfig, fit_average, fit_process
 from scoreprior.gp.predictive_tuning import is_significant
 from scoreprior.inference import (
     AnchoredParticles,
     BNNConfig,
     Box,
     CentredParticles,
-    ClosedForm,
     ClosedFormDraws,
     FSVGDConfig,
     Inference,
@@ -89,8 +88,8 @@ class AnchoredMARS:
         warm_start: steps of the regression that starts particles as draws of the anchor's posterior.
         smoothing: share of the particles' variance that the predictive puts between them. The default is the square of
             the normal reference bandwidth of ten points, (4 / (3 * 10))^(2/5).
-        average: without a network, mix the predictive half and half with that of a simple process where training tasks
-            are so predicted better (`gp.fit_average`); the simple process has a noise of its own.
+        average: without a network, mix the predictive, by the weights of stacking, with that of a simple process where
+            training tasks are so predicted better (`gp.fit_average`); the simple process has a noise of its own.
     """
 
     anchor: ProcessConfig = field(default_factory=ProcessConfig)
@@ -199,14 +198,14 @@ class AnchoredMARS:
 
     def _without_network(self, padded: PaddedTasks, places: _Places, key: PRNGKeyArray) -> Inference:
         """The anchor alone, fitted to all tasks; averaged with a simple process where that helps."""
-        anchor, *simple = self._fit_processes(padded, key)
-        return average_of(self._around(anchor, places), *map(ClosedForm, simple))
+        fitted = self._fit_processes(padded, key)
+        return average_of(self._around(fitted.process, places), fitted)
 
-    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> tuple[GaussianProcess, ...]:
+    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> ProcessAverage:
         """The anchor, and a simple process to average with where that helps."""
         if self.average:
             return fit_average(padded, self.anchor, key)
-        return (fit_process(padded, self.anchor, key),)
+        return ProcessAverage(fit_process(padded, self.anchor, key))
 
     def _judge_network(
         self, problem: _Problem, key: PRNGKeyArray, files: dict[str, Any]
@@ -219,7 +218,8 @@ class AnchoredMARS:
         split_key, interpolator_key, train_key, judge_key = jax.random.split(key, 4)
         shuffled = np.asarray(jax.random.permutation(split_key, len(problem.tasks)))
         held, rest = np.split(shuffled, [round(self.held_out * len(shuffled))])
-        anchor, *simple = self._fit_processes(problem.padded.without(held), problem.key)
+        processes = self._fit_processes(problem.padded.without(held), problem.key)
+        anchor = processes.process
         if self.interpolator is None:
             fitted: FittedInterpolator = condition_each(anchor, problem.padded)
         else:
@@ -247,7 +247,7 @@ class AnchoredMARS:
         unseen = problem.tasks.take(held)
         before, after = (
             task_nll(FunctionPrior(problem.standardizer, each), unseen, judge_key)
-            for each in (average_of(self._around(anchor, problem.places), *map(ClosedForm, simple)), with_network)
+            for each in (average_of(self._around(anchor, problem.places), processes), with_network)
         )
         metrics |= {"held_out_nll_without_network": float(before.mean()), "held_out_nll": float(after.mean())}
         return (with_network if is_significant(before - after) else None), metrics

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._settings import check_positive
 from scoreprior._types import KeyLike, as_key
-from scoreprior.gp import GaussianProcess, ProcessConfig, fit_average, fit_process
+from scoreprior.gp import ProcessAverage, ProcessConfig, fit_average, fit_process
 from scoreprior.gp.predictive_tuning import is_significant
 from scoreprior.inference.average import average_of
 from scoreprior.inference.closed_form import ClosedForm
@@ -106,8 +106,8 @@ class DenoisedMARS:
             files = {"checkpoint": checkpoint, "resume": resume, "progress": progress}
             prior, metrics = self._judge_network(tasks, standardizer, padded, as_key(key), files)
         if prior is None:
-            processes = self._fit_processes(padded, as_key(key))
-            prior = FunctionPrior(standardizer, average_of(*map(ClosedForm, processes)))
+            fitted = self._fit_processes(padded, as_key(key))
+            prior = FunctionPrior(standardizer, average_of(ClosedForm(fitted.process), fitted))
         return replace(prior, notes=notes_of(self, tasks, metrics))
 
     def _judge_network(
@@ -120,8 +120,8 @@ class DenoisedMARS:
         split_key, start_key, train_key, held_key, judge_key = jax.random.split(jax.random.fold_in(key, 2), 5)
         shuffled = np.asarray(jax.random.permutation(split_key, len(tasks)))
         held, rest = np.split(shuffled, [round(self.held_out * len(tasks))])
-        processes = self._fit_processes(padded.without(held), key)
-        start = Denoiser(jax.tree.map(jnp.asarray, processes[0]), tasks.dim, self.network, start_key)
+        fitted = self._fit_processes(padded.without(held), key)
+        start = Denoiser(jax.tree.map(jnp.asarray, fitted.process), tasks.dim, self.network, start_key)
         several = np.resize(held, max(len(held), _VALIDATION_SPLITS))  # of few tasks, several splits of each
         denoiser, history = train(
             self._loss(padded, rest),
@@ -134,7 +134,7 @@ class DenoisedMARS:
             **files,
         )
         with_network = FunctionPrior(standardizer, Denoised(denoiser))
-        without = FunctionPrior(standardizer, average_of(*map(ClosedForm, processes)))
+        without = FunctionPrior(standardizer, average_of(ClosedForm(fitted.process), fitted))
         before, after = (task_nll(each, tasks.take(held), judge_key) for each in (without, with_network))
         metrics = {
             "training_loss": history[-1].loss,
@@ -147,11 +147,11 @@ class DenoisedMARS:
         """A share of the anchor's evaluations and of the training steps."""
         return replace(self, anchor=self.anchor.with_budget(share), training=self.training.with_budget(share))
 
-    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> tuple[GaussianProcess, ...]:
+    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> ProcessAverage:
         """The anchor, and a simple process to average with where that helps."""
         if self.average:
             return fit_average(padded, self.anchor, key)
-        return (fit_process(padded, self.anchor, key),)
+        return ProcessAverage(fit_process(padded, self.anchor, key))
 
     def _loss(self, padded: PaddedTasks, rows: np.ndarray) -> _Loss:
         some = PaddedTasks(*(jnp.asarray(np.asarray(leaf)[rows], _SINGLE.get(leaf.dtype.kind)) for leaf in padded))
