@@ -14,7 +14,7 @@ from jaxtyping import Float
 from scipy.optimize import nnls
 
 PSEUDO_COUNT = 1.0
-"""Tasks' worth of prior for each member: five tasks say little."""
+"""Tasks' worth of prior, which pulls to equal weights: five tasks say little."""
 
 _GAP = 1e-6  # nats per task
 _MOST_ITERATIONS = 20_000
@@ -25,15 +25,16 @@ def stacking_weights(
 ) -> Float[np.ndarray, " k"]:
     """Weights (k,) on the simplex that maximise the log score of the mixture on n left-out tasks.
 
-    They maximise  sum_tasks mean_points log sum_k w_k p_k(y) + pseudo_count sum_k log w_k:  every task counts once,
-    and the last term is a Dirichlet prior, which keeps the weights of few tasks near equal ones. EM, until the gap of
-    the Karush-Kuhn-Tucker conditions, which bounds what is missing from the maximum, is at most 1e-6 nats per task.
+    They maximise  sum_tasks mean_points log sum_k w_k p_k(y) + pseudo_count mean_k log w_k:  every task counts once,
+    and the last term is a weak Dirichlet prior, without which few tasks would leave all weight to one member. EM runs
+    until the gap of the Karush-Kuhn-Tucker conditions, which bounds what is missing from the maximum, is at most 1e-6
+    nats per task.
 
     Args:
         log_prob: log densities of the left-out tasks' points, (k, n, ...), -inf where a member excludes a point.
         point_weights: how much each point counts within its task, (n, ...), by default all alike; what has weight zero
             is never looked at, nor is a task without any weight.
-        pseudo_count: of the Dirichlet prior, whose parameters are 1 + pseudo_count; 0 leaves it out.
+        pseudo_count: how many tasks the prior is worth: its parameters are 1 + pseudo_count / k; 0 leaves it out.
     """
     scores, shares, tasks = _flat(log_prob, point_weights, "log_prob", pseudo_count)
     if not (scores < math.inf).all():
@@ -43,14 +44,15 @@ def stacking_weights(
         raise ValueError("No member has a positive density at some point: there are no weights that predict it.")
     density = np.exp(scores - best)
     k = len(density)
+    each, total = pseudo_count / k, tasks + pseudo_count
     weights = np.full(k, 1 / k)
     for _ in range(_MOST_ITERATIONS):
         # d/dw_k of the log score; weights @ gain = 1 whatever the weights.
         gain = density @ (shares / (weights @ density))
-        slope = tasks * gain + (pseudo_count / weights if pseudo_count else 0.0)
-        if slope.max() - (tasks + k * pseudo_count) <= _GAP * tasks:
+        slope = tasks * gain + (each / weights if each else 0.0)
+        if slope.max() - total <= _GAP * tasks:
             break
-        weights = (tasks * weights * gain + pseudo_count) / (tasks + k * pseudo_count)
+        weights = (tasks * weights * gain + each) / total
     return weights / weights.sum()
 
 

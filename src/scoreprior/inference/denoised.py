@@ -34,7 +34,7 @@ class Denoised(Inference):
             jnp.zeros(m + q),
             jnp.concatenate([state.mask, jnp.zeros(q, bool)]),
         )
-        locs, scales, _ = self.denoiser(points, observed=m)
+        locs, scales, *_ = self.denoiser(points, observed=m)
         return Mixture(locs[:, m:], scales[:, m:])  # type: ignore[index]
 
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
@@ -45,7 +45,7 @@ class Denoised(Inference):
         def add(points: Points, step: tuple[Array, PRNGKeyArray]) -> tuple[Points, None]:
             at, one = step
             component_key, value_key = jax.random.split(one)
-            locs, scales, _ = self.denoiser(points)
+            locs, scales, *_ = self.denoiser(points)
             component = jax.random.randint(component_key, (), 0, len(locs))
             value = locs[component, at] + scales[component, at] * jax.random.normal(value_key)  # type: ignore[index]
             return points._replace(values=points.values.at[at].set(value), there=points.there.at[at].set(True)), None

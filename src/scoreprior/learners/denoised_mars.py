@@ -193,7 +193,7 @@ class _Loss(eqx.Module):
         noise = jnp.where(known, 0.0, level)
         there = known | (task.mask & (uniform[2] < self.noised))
         values = task.y + noise * jax.random.normal(noise_key, task.y.shape)
-        locs, scales, _ = denoiser(Points(task.x, values, noise, there))
+        locs, scales, *_ = denoiser(Points(task.x, values, noise, there))
         log_prob = mixture_log_prob(task.y, locs, scales)  # type: ignore[arg-type]
         asked: Bool[Array, " m"] = task.mask & ~known
         return -jnp.sum(jnp.where(asked, log_prob, 0.0)) / jnp.maximum(jnp.sum(asked), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
@@ -142,6 +142,8 @@ class Stack:
         told = dict(zip((each.name for each in members), weights.tolist()))
         notes = json.loads(notes_of(self, tasks, {})) | {"weights": told}
         priors = tuple(each.prior for each in members)
+        for each in members:
+            _check_units(each.name, each.prior.standardizer, standardizer)
         return StackPrior(standardizer, priors, jnp.asarray(weights, jnp.float32), json.dumps(notes))
 
     def with_budget(self, share: float) -> Stack:
@@ -209,6 +211,13 @@ def _by_task(pieces: list[Float[np.ndarray, " m"]], rows: Int[np.ndarray, " s"])
     for one, own in zip(values, joined):
         one[: len(own)] = own
     return values
+
+
+def _check_units(name: str, found: Standardizer, expected: Standardizer) -> None:
+    """Refuse a prior whose standardised units are not those of the other members."""
+    pairs = zip(astuple(found), astuple(expected))
+    if not all(np.array_equal(one, other) for one, other in pairs):
+        raise ValueError(f"{name} standardises tasks in its own way; members of a stack do so by Standardizer.fit.")
 
 
 def _is_point(prior: Prior) -> bool:
