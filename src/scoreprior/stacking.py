@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import nnls
 
 PSEUDO_COUNT = 1.0
 """Tasks' worth of prior, which pulls to equal weights: five tasks say little."""
@@ -70,6 +69,8 @@ def squared_error_weights(
         point_weights: how much each point counts within its task, (n, ...), by default all alike.
         pseudo_count: how many tasks the pull towards equal weights is worth; 0 leaves it out.
     """
+    from scipy.optimize import nnls  # here, since it takes a while to import
+
     predicted, observed = np.asarray(means, np.float64), np.asarray(y, np.float64)
     if predicted.ndim < 2 or predicted.shape[1:] != observed.shape:
         raise ValueError(
