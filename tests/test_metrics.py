@@ -53,6 +53,16 @@ def test_crps_of_one_component_is_the_normal_one_whatever_the_block_size():
     )
 
 
+@pytest.mark.parametrize("components", [4, 40])  # in closed form, and on a grid
+def test_crps_of_a_weighted_mixture_is_that_of_repeated_components(components):
+    predictive, y = mixture(components=components)
+    counts = np.random.default_rng(2).integers(1, 4, components)
+    one = Predictive(predictive.locs, predictive.scales, weights=counts / counts.sum())
+    other = Predictive(*(np.repeat(part, counts, axis=0) for part in (predictive.locs, predictive.scales)))
+    assert metrics.crps(one, y) == pytest.approx(metrics.crps(other, y), rel=1e-9)
+    assert metrics.crps(one, y) != pytest.approx(metrics.crps(predictive, y), rel=1e-4)
+
+
 def test_crps_of_a_sharp_predictive_tends_to_the_absolute_error():
     predictive, y = mixture(components=1)
     sharp = Predictive(predictive.locs, 1e-9)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from scoreprior.predictive import NoDistributionError, Predictive
+from scoreprior.predictive import Mixture, NoDistributionError, Predictive, mix
 
 fast = settings(max_examples=40, deadline=None)
 
@@ -275,3 +275,73 @@ def test_bad_components_are_refused(locs, scales, message):
 def test_draws_must_match_the_points():
     with pytest.raises(ValueError, match=r"draws have shape \(5, 3\); expected \(S, 4\)"):
         Predictive(np.zeros((1, 4)), np.ones((1, 4)), np.zeros((5, 3)))
+
+
+def weighted(seed=0, components=3, points=4):
+    """A mixture with weights, and one of equal components, repeated, that is the same."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 5, components)
+    locs, scales = rng.normal(size=(components, points)), rng.uniform(0.3, 2, (components, points))
+    repeated = Predictive(np.repeat(locs, counts, axis=0), np.repeat(scales, counts, axis=0))
+    return Predictive(locs, scales, weights=counts / counts.sum()), repeated
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_are_numbers_of_equal_components(seed):
+    one, other = weighted(seed)
+    y = np.random.default_rng(1).normal(size=(6, 4))
+    levels = np.array([0.0, 1e-6, 0.05, 0.5, 0.9, 1.0])
+    assert np.allclose(one.mean, other.mean, rtol=1e-12)
+    assert np.allclose(one.std, other.std, rtol=1e-12)
+    assert np.allclose(one.cdf(y), other.cdf(y), rtol=1e-12)
+    assert np.allclose(one.log_prob(y), other.log_prob(y), rtol=1e-12)
+    assert np.allclose(one.log_prob(0.3), other.log_prob(0.3), rtol=1e-12)
+    assert np.allclose(one.quantile(levels), other.quantile(levels), rtol=1e-9)
+    assert np.allclose(one.affine(3.0, -7.0).interval(0.8), other.affine(3.0, -7.0).interval(0.8), rtol=1e-9)
+
+
+def test_samples_come_by_weight():
+    predictive, n = weighted(4)[0], 20_000
+    samples = predictive.sample(0, n)
+    assert np.all(np.abs(samples.mean(0) - predictive.mean) < 4 * predictive.std / np.sqrt(n))
+    below = (samples <= predictive.mean).mean(0)
+    expected = predictive.cdf(predictive.mean)
+    assert np.all(np.abs(below - expected) < 4 * np.sqrt(expected * (1 - expected) / n))
+
+
+def test_weights_sum_to_one():
+    single = np.float32([0.1, 0.2, 0.7])
+    assert Predictive(np.zeros((3, 2)), 1.0, weights=single).weights.sum() == pytest.approx(1, abs=1e-15)
+    with pytest.raises(ValueError, match=r"expected \(3,\)"):
+        Predictive(np.zeros((3, 2)), 1.0, weights=[0.5, 0.5])
+    for wrong in ([0.2, 0.2, 0.2], [-0.1, 0.1, 1.0], [np.nan, 0.5, 0.5]):
+        with pytest.raises(ValueError, match="sum to one"):
+            Predictive(np.zeros((3, 2)), 1.0, weights=wrong)
+
+
+def test_a_weighted_point_prediction_has_the_weighted_mean():
+    assert np.allclose(Predictive([[0.0], [1.0]], None, weights=[0.25, 0.75]).mean, 0.75)
+
+
+def test_a_mixture_of_mixtures_has_the_weighted_density():
+    rng = np.random.default_rng(5)
+    parts = [
+        Mixture(rng.normal(size=(n, 5)), rng.uniform(0.5, 1, (n, 5)), weights=w)
+        for n, w in ((3, None), (2, np.array([0.3, 0.7])))
+    ]
+    y = rng.normal(size=5)
+    both, *alone = (np.exp(Predictive(*part).log_prob(y)) for part in (mix(parts, np.array([0.2, 0.8])), *parts))
+    assert np.allclose(both, 0.2 * alone[0] + 0.8 * alone[1], rtol=1e-5)
+    assert mix([parts[0], parts[1]._replace(scales=None)], np.array([0.2, 0.8])).scales is None
+
+
+def test_draws_of_a_mixture_come_in_proportion():
+    numbered = [
+        Mixture(np.zeros((1, 2)), np.ones((1, 2)), 100.0 * i + np.arange(n)[:, None] * np.ones(2))
+        for i, n in enumerate((3, 10))
+    ]
+    draws = np.asarray(mix(numbered, np.array([0.4, 0.6])).draws)
+    assert draws[:, 0].tolist() == [0, 1, 2, 0, 100, 101, 102, 103, 104, 105]
+    assert np.array_equal(draws[:, 0], draws[:, 1])  # joint: a row is one draw of one member
+    without = [numbered[0], numbered[1]._replace(draws=None)]
+    assert mix(without, np.array([0.4, 0.6])).draws is None

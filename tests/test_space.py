@@ -70,6 +70,7 @@ def test_every_draw_from_a_methods_space_is_a_config_of_it(name: str):
         "vanilla-gp",
         "pooled-gp",
         "hierarchical-gp",
+        "stack",
     }
     rng = np.random.default_rng(0)
     for _ in range(10):

@@ -14,8 +14,10 @@ from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learn
 from scoreprior.learners.denoised_mars import DenoisedMARS
 from scoreprior.learners.mars import PlainMARS
 from scoreprior.learners.sampled_mars import SampledMARS
+from scoreprior.learners.stack import Stack
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.serialization import PriorFileError, load_prior
+from scoreprior.stacking import squared_error_weights, stacking_weights
 from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, Task, TaskError, TaskSet
 from scoreprior.training import TrainingConfig
 
@@ -48,6 +50,7 @@ __all__ = [
     "Prior",
     "PriorFileError",
     "SampledMARS",
+    "Stack",
     "Standardizer",
     "Task",
     "TaskError",
@@ -67,5 +70,7 @@ __all__ = [
     "methods",
     "register",
     "register_environment",
+    "squared_error_weights",
+    "stacking_weights",
     "summarise",
 ]

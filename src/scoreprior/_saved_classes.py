@@ -103,6 +103,7 @@ CLASSES = {
     "pacoh-gp-particle": "learners.pacoh_gp:GPPrior",
     "pacoh-nn-prior": "learners.pacoh_nn:PACOHNNPrior",
     "pacoh-nn-regressor": "learners.pacoh_nn:Regressor",
+    "stack-prior": "learners.stack:StackPrior",
     "pacoh-nn-weights": "learners.pacoh_nn:WeightPrior",
 }
 

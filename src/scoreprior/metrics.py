@@ -47,22 +47,30 @@ def crps(predictive: Predictive, y: Any) -> float:
     observed = _observed(predictive, y)
     if predictive.scales is None:
         raise NoDistributionError("This method predicts a point, not a distribution: it has no CRPS.")
-    if len(predictive.locs) > _FEW:
-        return float(np.mean(_crps_of_many(predictive.locs, predictive.scales, observed)))
-    return float(np.mean(_crps_of_few(predictive.locs, predictive.scales, observed)))
+    count = len(predictive.locs)
+    weights = np.full(count, 1 / count) if predictive.weights is None else predictive.weights
+    of_mixture = _crps_of_many if count > _FEW else _crps_of_few
+    return float(np.mean(of_mixture(predictive.locs, predictive.scales, weights, observed)))
 
 
 def _crps_of_few(
-    locs: Float[np.ndarray, "L q"], scales: Float[np.ndarray, "L q"], y: Float[np.ndarray, " q"]
+    locs: Float[np.ndarray, "L q"],
+    scales: Float[np.ndarray, "L q"],
+    weights: Float[np.ndarray, " L"],
+    y: Float[np.ndarray, " q"],
 ) -> Float[np.ndarray, " q"]:
     """The closed form over all pairs of components."""
     import scoringrules  # here, since it brings scipy.stats
 
-    return scoringrules.crps_mixnorm(y, locs, scales, m_axis=0, backend="numpy")
+    shares = np.broadcast_to(weights[:, None], locs.shape)
+    return scoringrules.crps_mixnorm(y, locs, scales, shares, m_axis=0, backend="numpy")
 
 
 def _crps_of_many(
-    locs: Float[np.ndarray, "L q"], scales: Float[np.ndarray, "L q"], y: Float[np.ndarray, " q"]
+    locs: Float[np.ndarray, "L q"],
+    scales: Float[np.ndarray, "L q"],
+    weights: Float[np.ndarray, " L"],
+    y: Float[np.ndarray, " q"],
 ) -> Float[np.ndarray, " q"]:
     """E|Y - y| - int F (1 - F) dt: the closed form's L^2 pairs become a sum over a grid, L terms a node.
 
@@ -73,13 +81,13 @@ def _crps_of_many(
     nodes = int(np.ceil(np.max(2 * (high - low) / scales.min(0)))) + 2
     if nodes > 10 * len(locs):
         blocks = [slice(i, i + 1) for i in range(len(y))]  # one point at a time bounds the memory
-        return np.concatenate([_crps_of_few(locs[:, b], scales[:, b], y[b]) for b in blocks])
+        return np.concatenate([_crps_of_few(locs[:, b], scales[:, b], weights, y[b]) for b in blocks])
     z = (y - locs) / scales
-    distance = np.mean(scales * (2 * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) + z * (2 * ndtr(z) - 1)), axis=0)
+    distance = weights @ (scales * (2 * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) + z * (2 * ndtr(z) - 1)))
     step = (high - low) / (nodes - 1)
     spread = np.zeros(len(y))
     for node in range(1, nodes - 1):  # F (1 - F) vanishes at both ends
-        below = ndtr((low + node * step - locs) / scales).mean(0)
+        below = weights @ ndtr((low + node * step - locs) / scales)
         spread += below * (1 - below)
     return distance - spread * step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,45 +18,78 @@ if TYPE_CHECKING:
     import pandas
 
 
+_ROUNDING = 1e-4
+
+
 class NoDistributionError(TypeError):
     """A point predictor was asked for a distribution."""
 
 
 class Mixture(NamedTuple):
-    """A predictive in standardised units: locs (L, q), scales (L, q) or None, joint draws of f (S, q) or None."""
+    """A predictive in standardised units, in the fields of `Predictive`: the last one is None for equal weights."""
 
     locs: Float[Array, "L q"]
     scales: Float[Array, "L q"] | None = None
     draws: Float[Array, "S q"] | None = None
+    weights: Float[Array, " L"] | None = None
 
-    def average_with(self, other: Mixture) -> Mixture:
-        """Half of each; draws are shifted to the mean of both, and keep their shapes."""
-        assert self.scales is not None
-        assert other.scales is not None
-        most = math.lcm(len(self.locs), len(other.locs))  # components are equally likely: so many of each
-        locs, scales = (
-            jnp.concatenate([jnp.repeat(part, most // len(part), axis=0) for part in parts])
-            for parts in ((self.locs, other.locs), (self.scales, other.scales))
-        )
-        shift = 0.5 * (jnp.mean(other.locs, axis=0) - jnp.mean(self.locs, axis=0))
-        return Mixture(locs, scales, None if self.draws is None else self.draws + shift)
+    @property
+    def mean(self) -> Float[Array, " q"]:
+        """Mixture mean."""
+        return jnp.mean(self.locs, axis=0) if self.weights is None else self.weights @ self.locs
+
+    def average_with(self, other: Mixture, weight: Float[Array, ""] | float = 0.5) -> Mixture:
+        """The other one with this weight; draws are shifted to the mean of both, and keep their shapes."""
+        both = mix([self, other], jnp.stack([1.0 - jnp.asarray(weight), jnp.asarray(weight)]))
+        shift = weight * (other.mean - self.mean)
+        return both._replace(draws=None if self.draws is None else self.draws + shift)
+
+
+def mix(parts: Sequence[Mixture], weights: Float[Array, " n"]) -> Mixture:
+    """sum_i weights[i] parts[i]; a point if any part is one, with draws if all parts have them.
+
+    There are as many draws as the part with most has; each part gives its share of them, a short one repeats its own.
+    """
+    shares = [
+        share * (jnp.full(len(part.locs), 1 / len(part.locs)) if part.weights is None else part.weights)
+        for part, share in zip(parts, weights)
+    ]
+    scales = [part.scales for part in parts if part.scales is not None]
+    draws = [part.draws for part in parts if part.draws is not None]
+    return Mixture(
+        jnp.concatenate([part.locs for part in parts]),
+        jnp.concatenate(scales) if len(scales) == len(parts) else None,
+        _proportional(draws, weights) if len(draws) == len(parts) else None,
+        jnp.concatenate(shares),
+    )
+
+
+def _proportional(draws: Sequence[Float[Array, "_ q"]], weights: Float[Array, " n"]) -> Float[Array, "S q"]:
+    sizes = np.array([len(each) for each in draws])
+    slots = (jnp.arange(sizes.max()) + 0.5) / sizes.max()
+    part = jnp.searchsorted(jnp.cumsum(weights)[:-1], slots)
+    rank = jnp.arange(sizes.max()) - jnp.searchsorted(part, part)  # among the slots of the same part
+    starts = np.cumsum(sizes) - sizes
+    return jnp.concatenate(draws)[jnp.asarray(starts)[part] + rank % jnp.asarray(sizes)[part]]
 
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
-    """p(y | x, D) = 1/L sum_l N(y; locs[l], scales[l]^2) at each of q query points.
+    """p(y | x, D) = sum_l weights[l] N(y; locs[l], scales[l]^2) at each of q query points.
 
     Args:
         locs: component means, (L, q), or (q,) for one component.
         scales: component standard deviations, broadcast to (L, q), or None where there is only a point.
         draws: joint draws of the noise-free function at the query points, (S, q), where the method has them.
+        weights: of the components, (L,), which sum to one and are the same at all points; None for equal ones.
     """
 
     locs: Float[np.ndarray, "L q"]
     scales: Float[np.ndarray, "L q"] | None
     draws: Float[np.ndarray, "S q"] | None
+    weights: Float[np.ndarray, " L"] | None
 
-    def __init__(self, locs: Any, scales: Any, draws: Any = None):
+    def __init__(self, locs: Any, scales: Any, draws: Any = None, weights: Any = None):
         means = np.atleast_2d(np.asarray(locs, np.float64))
         if means.ndim != 2 or len(means) == 0:
             raise ValueError(f"The means have shape {means.shape}; expected (L, q) with at least one component.")
@@ -73,6 +106,7 @@ class Predictive:
         object.__setattr__(self, "locs", means)
         object.__setattr__(self, "scales", scales)
         object.__setattr__(self, "draws", draws)
+        object.__setattr__(self, "weights", None if weights is None else _checked_weights(weights, len(means)))
 
     def __len__(self) -> int:
         return self.locs.shape[1]
@@ -85,12 +119,12 @@ class Predictive:
     @property
     def mean(self) -> Float[np.ndarray, " q"]:
         """Mixture mean."""
-        return self.locs.mean(0)
+        return self._average(self.locs)
 
     @property
     def std(self) -> Float[np.ndarray, " q"]:
         """Standard deviation of the mixture: spread within and between components."""
-        return np.sqrt((self._scales("std") ** 2).mean(0) + self.locs.var(0))
+        return np.sqrt(self._average(self._scales("std") ** 2) + self._average((self.locs - self.mean) ** 2))
 
     @property
     def functions(self) -> Float[np.ndarray, "S q"]:
@@ -101,14 +135,14 @@ class Predictive:
 
     def cdf(self, y: Any) -> Float[np.ndarray, "*b q"]:
         """P(Y <= y); y broadcasts against the q points from the right."""
-        return ndtr(self._standardised(y, "cdf")).mean(0)
+        return self._average(ndtr(self._standardised(y, "cdf")))
 
     def log_prob(self, y: Any) -> Float[np.ndarray, "*b q"]:
         """Log density at y."""
         z = self._standardised(y, "log_prob")
         scales = self._components(self._scales("log_prob"), z.ndim - 1)
         log_components = -0.5 * z**2 - np.log(scales) - 0.5 * np.log(2 * np.pi)
-        return logsumexp(log_components, axis=0) - np.log(len(self.locs))
+        return self._log_average(log_components)
 
     def log_prob_interval(self, low: Any, high: Any) -> Float[np.ndarray, "*b q"]:
         """log P(low < Y <= high), accurate in far tails; low < high, both finite."""
@@ -117,8 +151,7 @@ class Predictive:
             raise ValueError("An interval needs finite ends, the lower below the upper.")
         middle = self._standardised(0.5 * low + 0.5 * high, "log_prob_interval")
         width = (high - low) / self._components(self._scales("log_prob_interval"), middle.ndim - 1)
-        log_components = log_interval(middle, width) + np.log(width)
-        return logsumexp(log_components, axis=0) - np.log(len(self.locs))
+        return self._log_average(log_interval(middle, width) + np.log(width))
 
     def quantile(self, q: Any) -> Float[np.ndarray, "*levels q"]:
         """Inverse CDF at level(s) q in [0, 1]; an array of levels comes first in the result's shape."""
@@ -154,7 +187,10 @@ class Predictive:
         """Draws of y, (n, q); independent between points (joint draws of the function: `.functions`)."""
         scales = self._scales("sample")
         generator = as_generator(key)
-        pick = generator.integers(len(self.locs), size=(n, len(self)))
+        if self.weights is None:
+            pick = generator.integers(len(self.locs), size=(n, len(self)))
+        else:
+            pick = generator.choice(len(self.locs), size=(n, len(self)), p=self.weights)
         columns = np.arange(len(self))
         return self.locs[pick, columns] + scales[pick, columns] * generator.normal(size=pick.shape)
 
@@ -178,11 +214,22 @@ class Predictive:
             self.locs * scale + shift,
             None if self.scales is None else self.scales * scale,
             None if self.draws is None else self.draws * scale + shift,
+            self.weights,
         )
 
     def __repr__(self) -> str:
         kind = "point" if self.is_point else f"mixture of {len(self.locs)}"
         return f"Predictive({kind}, q={len(self)})"
+
+    def _log_average(self, log_components: np.ndarray) -> np.ndarray:
+        """log sum_l weights[l] exp(log_components[l]), over the first axis."""
+        if self.weights is None:
+            return logsumexp(log_components, axis=0) - np.log(len(self.locs))
+        return logsumexp(log_components, axis=0, b=self.weights.reshape(-1, *[1] * (log_components.ndim - 1)))
+
+    def _average(self, values: np.ndarray) -> np.ndarray:
+        """Over the components, the first axis, by their weights."""
+        return values.mean(0) if self.weights is None else np.tensordot(self.weights, values, 1)
 
     def _scales(self, asked: str) -> np.ndarray:
         if self.scales is None:
@@ -205,3 +252,12 @@ def _broadcast(scales: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return np.broadcast_to(scales, shape)
     except ValueError:
         raise ValueError(f"The standard deviations have shape {scales.shape}; the means have {shape}.") from None
+
+
+def _checked_weights(weights: Any, count: int) -> np.ndarray:
+    values = np.asarray(weights, np.float64)
+    if values.shape != (count,):
+        raise ValueError(f"The weights have shape {values.shape}; expected ({count},), one for each component.")
+    if not (np.isfinite(values).all() and (values >= 0).all() and abs(values.sum() - 1) < _ROUNDING):
+        raise ValueError("The weights of a predictive's components are not negative and sum to one.")
+    return values / values.sum()  # of single precision they sum to one but for rounding

@@ -56,9 +56,16 @@ def sample(space: Space, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def override(config: Config, values: Mapping[str, Any]) -> Config:
-    """The config with some settings replaced; "a.b" is setting b of the config held by setting a."""
+    """The config with some settings replaced; "a.b" is setting b of the config held by setting a.
+
+    Where setting a holds several configs, "a.0.b" is that of the first.
+    """
     for name, value in values.items():
         head, _, rest = name.partition(".")
+        if isinstance(config, tuple) and head.isdecimal() and int(head) < len(config):
+            new = override(config[int(head)], {rest: value}) if rest else value
+            config = (*config[: int(head)], new, *config[int(head) + 1 :])  # type: ignore[assignment]
+            continue
         known = [field.name for field in fields(config) if field.init] if is_dataclass(config) else []
         if head not in known:
             listed = f"it has {', '.join(known)}" if known else "it has none"

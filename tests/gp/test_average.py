@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import scoreprior as sp
-from scoreprior.gp import GaussianProcess, ProcessConfig, fit, fit_average
+from scoreprior.gp import ProcessAverage, ProcessConfig, fit, fit_average
 from scoreprior.gp.predictive_tuning import LeftOutPredictions, is_significant
 from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.tasks import Standardizer
@@ -43,13 +43,15 @@ def bends(count: int, points: int = 16) -> sp.TaskSet:
     return sp.TaskSet.from_arrays(xs, ys)
 
 
-def processes(tasks: sp.TaskSet, config: ProcessConfig = CONFIG) -> tuple[GaussianProcess, ...]:
+def processes(tasks: sp.TaskSet, config: ProcessConfig = CONFIG) -> ProcessAverage:
     return fit_average(Standardizer.fit(tasks).apply(tasks).padded(dtype=np.float64), config, jax.random.key(0))
 
 
 def test_it_is_there_where_the_first_process_is_too_simple_and_not_where_it_is_right():
-    assert len(processes(bends(12))) == 2
-    assert len(processes(offsets(12, points=16))) == 1
+    both, alone = processes(bends(12)), processes(offsets(12, points=16))
+    assert both.simple is not None
+    assert 0.5 < both.weight < 1  # the simple one is much better, and twelve tasks say so
+    assert alone.simple is None
 
 
 @pytest.mark.parametrize(("count", "config"), [(9, CONFIG), (12, replace(CONFIG, tuning_evaluations=0))])
@@ -57,7 +59,7 @@ def test_it_is_not_fitted_with_few_tasks_or_without_tuning(count, config, monkey
     fitted = []
     before = fit._fit
     monkeypatch.setattr(fit, "_fit", lambda tasks, config, key: fitted.append(config) or before(tasks, config, key))
-    assert len(processes(bends(count, points=6), replace(config, evidence_evaluations=2))) == 1
+    assert processes(bends(count, points=6), replace(config, evidence_evaluations=2)).simple is None
     assert len(fitted) == 1
 
 
@@ -80,6 +82,15 @@ def test_left_out_predictions_have_the_density_of_the_mixture():
     predictions = LeftOutPredictions(mean, std, np.zeros((2, 3)), np.ones((2, 3, 4), bool))
     expected = np.log(np.mean([norm(mean, tail * std).pdf(y) for tail in tails], axis=0))
     np.testing.assert_allclose(predictions.log_prob(jnp.asarray(y), jnp.asarray(tails), None), expected, rtol=1e-5)
+
+
+def test_point_weights_are_what_points_count_in_the_loss_of_their_task():
+    rng = np.random.default_rng(3)
+    later = rng.uniform(size=(4, 3, 6)) < 0.7
+    predictions = LeftOutPredictions(np.zeros((4, 3, 6)), np.ones((4, 3, 6)), np.zeros((4, 3)), later)
+    log_prob = rng.normal(size=(4, 3, 6))
+    expected = predictions.losses(jnp.asarray(log_prob))
+    np.testing.assert_allclose(-np.sum(predictions.point_weights * log_prob, axis=(0, 2)), expected, rtol=1e-5)
 
 
 @pytest.mark.slow

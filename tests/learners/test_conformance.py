@@ -20,6 +20,8 @@ from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig
 from scoreprior.interpolators import GPInterpolator
 from scoreprior.learners import _base
+from scoreprior.learners.gaussian_process import PooledGP
+from scoreprior.learners.naive import ContextMean
 from scoreprior.scores.denoiser import DenoiserConfig
 from scoreprior.scores.network import NetworkConfig
 from scoreprior.serialization import read_file
@@ -42,6 +44,10 @@ DENOISED: dict[str, Any] = {
 QUICK: dict[str, dict] = {
     "pooled-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.one_part": False},
     "hierarchical-gp": {"process.evidence_evaluations": 20, "process.tuning_evaluations": 0, "process.frequencies": 0},
+    "stack": {
+        "members.0": PooledGP(ANCHOR),
+        "members.1": ContextMean(),
+    },
     "mars-gp": DENOISED,
     "mars-fsvgd": DENOISED | {"inference": ParticleConfig(fsvgd=MARS["inference"], warm_start=20)},
     "mars-gp-paper": MARS,

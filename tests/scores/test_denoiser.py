@@ -77,7 +77,7 @@ def single(at: Points) -> Points:
 @pytest.mark.parametrize("components", [1, 2, 8])
 def test_an_untrained_network_leaves_the_anchors_mean_and_variance(components):
     made, at = denoiser(False, replace(CONFIG, components=components)), single(points())
-    locs, scales, _ = run(made, at)
+    locs, scales, *_ = run(made, at)
     mean, std, *_ = gaussian_denoiser(made.anchor, at)
     np.testing.assert_allclose(locs.mean(0), mean, atol=1e-5)
     np.testing.assert_allclose(np.sqrt(locs.var(0) + (scales**2).mean(0)), std, rtol=1e-4)
@@ -97,8 +97,8 @@ def test_the_score_of_an_untrained_network_is_the_anchors():
 def test_order_of_points_does_not_matter():
     made, at = denoiser(True), single(points())
     order = np.random.default_rng(1).permutation(9)
-    locs, scales, _ = run(made, at)
-    other_locs, other_scales, _ = run(made, Points(*(leaf[order] for leaf in at)))
+    locs, scales, *_ = run(made, at)
+    other_locs, other_scales, *_ = run(made, Points(*(leaf[order] for leaf in at)))
     np.testing.assert_allclose(other_locs, locs[:, order], atol=1e-4)
     np.testing.assert_allclose(other_scales, scales[:, order], rtol=1e-3)
 

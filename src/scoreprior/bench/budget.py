@@ -15,13 +15,14 @@ QUICK = 0.05
 
 
 def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted name and value of every setting of a config, nested ones included."""
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if is_dataclass(value) and not isinstance(value, type):
-            yield from flat(value, f"{prefix}{field.name}.")
+    """Dotted name and value of every setting of a config, nested ones included; "a.0" is the first of several."""
+    several = isinstance(config, tuple)
+    for name, value in enumerate(config) if several else ((f.name, getattr(config, f.name)) for f in fields(config)):
+        holds_configs = isinstance(value, tuple) and any(map(is_dataclass, value))
+        if holds_configs or (is_dataclass(value) and not isinstance(value, type)):
+            yield from flat(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{field.name}", value
+            yield f"{prefix}{name}", value
 
 
 def reduced(method: str, overrides: Mapping[str, Any], share: float) -> dict[str, Any]:

@@ -91,6 +91,7 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
         "points per task": training.get("points_per_task"),
         "noise": noise,
         "inference": prior.inference.describe() if isinstance(prior, FunctionPrior) else None,
+        "weights": header.get("extra", {}).get("weights"),
         "versions": header.get("versions"),
         "bytes": header.get("bytes"),
     }
@@ -127,6 +128,8 @@ def _words(name: str, value: Any) -> str:
         return f"{value:.4g} (standard deviation, in the target's units)"
     if name == "quick":
         return "yes: trained on a small budget"
+    if name == "weights":
+        return ", ".join(f"{method} {weight:.3f}" for method, weight in value.items())
     if name == "versions":
         return ", ".join(f"{package} {version}" for package, version in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else f"{value:,}" if name == "bytes" else str(value)

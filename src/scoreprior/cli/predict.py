@@ -229,7 +229,7 @@ def _in_blocks(posteriors: Posteriors, queries: list[np.ndarray]) -> tuple[list[
 def _joined(pieces: list[Predictive]) -> Predictive:
     scales = [piece.scales for piece in pieces if piece.scales is not None]
     locs = np.concatenate([piece.locs for piece in pieces], axis=1)
-    return Predictive(locs, np.concatenate(scales, axis=1) if scales else None)
+    return Predictive(locs, np.concatenate(scales, axis=1) if scales else None, weights=pieces[0].weights)
 
 
 def _tell_extrapolation(talk: Talk, frame: pd.DataFrame, notes: Notes) -> None:

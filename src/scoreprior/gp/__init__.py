@@ -1,7 +1,7 @@
 """Gaussian processes: kernels, the process, and one process fitted to all tasks together."""
 
 from scoreprior.gp.config import ProcessConfig
-from scoreprior.gp.fit import fit_average, fit_process
+from scoreprior.gp.fit import ProcessAverage, fit_average, fit_process
 from scoreprior.gp.kernels import (
     Basis,
     BasisMean,
@@ -27,6 +27,7 @@ __all__ = [
     "LinearMean",
     "Matern",
     "Mean",
+    "ProcessAverage",
     "ProcessConfig",
     "ScaleCalibration",
     "SpectralComponent",

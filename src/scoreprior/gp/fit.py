@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
+from scipy.special import logsumexp
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior.gp.config import ProcessConfig
@@ -37,6 +38,7 @@ from scoreprior.gp.predictive_tuning import (
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.gp.scale import ScaleCalibration
 from scoreprior.gp.scale_calibration import fit_scale_calibration
+from scoreprior.stacking import stacking_weights
 from scoreprior.tasks import PaddedTasks
 
 
@@ -45,20 +47,33 @@ def fit_process(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) ->
     return _fit(tasks, config, key).process(tasks)
 
 
-def fit_average(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> tuple[GaussianProcess, ...]:
+class ProcessAverage(NamedTuple):
+    """A process, and where that helps a simple one that has this weight in the average of both."""
+
+    process: GaussianProcess
+    simple: GaussianProcess | None = None
+    weight: float = 0.0
+
+
+def fit_average(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> ProcessAverage:
     """The process, and the simple one (`ProcessConfig.simple`) where the average of both predicts better.
 
-    Better means: later points of the training tasks, by more than two standard errors over tasks. Both processes were
-    fitted to all of these tasks, which favours whichever is more flexible; hence two.
+    The weight of the simple one is that of `stacking_weights` on leave-one-task-out predictions. Better means: later
+    points of the training tasks, by more than two standard errors over tasks. Both processes were fitted to all of
+    these tasks, which favours whichever is more flexible; hence two.
     """
     full = _fit(tasks, config, key)
     if not config.tuning_evaluations or full.pool.used.sum() < FEWEST_TASKS:
-        return (full.process(tasks),)
+        return ProcessAverage(full.process(tasks))
     simple = _fit(tasks, config.simple(), key)
     with jax.enable_x64(True):
-        gain = _gain_of_average(full.predictions(), simple.predictions(), full.pool.tasks.y)
-    chosen = (full, simple) if is_significant(np.asarray(gain)[full.pool.used]) else (full,)
-    return tuple(fitted.process(tasks) for fitted in chosen)
+        found = _log_probs(full.predictions(), simple.predictions(), full.pool.tasks.y)
+    log_prob, point_weights = (np.asarray(each)[..., full.pool.used, :, :] for each in found)
+    weights = stacking_weights(log_prob, point_weights)
+    gained = logsumexp(log_prob, axis=0, b=weights[:, None, None, None]) - log_prob[0]
+    if not is_significant(np.sum(point_weights * gained, axis=(1, 2))):
+        return ProcessAverage(full.process(tasks))
+    return ProcessAverage(full.process(tasks), simple.process(tasks), float(weights[1]))
 
 
 class _Predictions(NamedTuple):
@@ -90,11 +105,12 @@ class _Fitted(NamedTuple):
 
 
 @eqx.filter_jit(**LEVEL_1_NO_FUSION)
-def _gain_of_average(full: _Predictions, simple: _Predictions, y: Float[Array, "n m"]) -> Float[Array, " n"]:
-    """How much better every task's later points are predicted by the average of both than by the first alone."""
-    alone, other = (each.left_out.log_prob(y, each.tails, each.scale) for each in (full, simple))
-    losses = full.left_out.losses
-    return losses(alone) - losses(jnp.logaddexp(alone, other) - jnp.log(2.0))
+def _log_probs(
+    full: _Predictions, simple: _Predictions, y: Float[Array, "n m"]
+) -> tuple[Float[Array, "2 n s m"], Float[Array, "n s m"]]:
+    """Log densities of every task's points given each share of its first ones, and what each counts in its task."""
+    both = [each.left_out.log_prob(y, each.tails, each.scale) for each in (full, simple)]
+    return jnp.swapaxes(jnp.stack(both), 1, 2), jnp.swapaxes(full.left_out.point_weights, 0, 1)
 
 
 def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> _Fitted:

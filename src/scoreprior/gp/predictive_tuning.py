@@ -99,6 +99,13 @@ class LeftOutPredictions(eqx.Module):
         each = jax.scipy.stats.norm.logpdf(y, self.mean, tails[:, None, None, None] * std)
         return jax.nn.logsumexp(each, axis=0) - jnp.log(len(tails))
 
+    @property
+    def point_weights(self) -> Float[Array, "s n m"]:
+        """What each prediction counts in the loss of its task."""
+        shares = jnp.asarray(list(_CONTEXTS.values()))[:, None, None]
+        each = self.later / jnp.maximum(jnp.sum(self.later, axis=-1, keepdims=True), 1)
+        return shares * each / jnp.sum(shares)
+
     def losses(self, log_prob: Float[Array, "s n m"]) -> Float[Array, " n"]:
         """Of each task: the mean negative log density of its later points, over the shares by their weights."""
         total = jnp.sum(jnp.where(self.later, log_prob, 0.0), axis=-1)

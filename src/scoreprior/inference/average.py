@@ -1,4 +1,4 @@
-"""The average of several inferences: a mixture with equal weights."""
+"""The average of two inferences: a mixture of their predictives."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from scoreprior.gp.fit import ProcessAverage
 from scoreprior.inference._base import Inference
+from scoreprior.inference.closed_form import ClosedForm
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks
 
 
 class Average(Inference):
-    """Two inferences whose predictives are mixed half and half."""
+    """Two inferences whose predictives are mixed; the second has this weight."""
 
     first: Inference
     second: Inference
+    weight: Float[Array, ""] | float = 0.5  # what files have that are too old to name it
 
     @property
     def chunk(self) -> int | None:  # type: ignore[override]
@@ -28,26 +31,29 @@ class Average(Inference):
         return self.first.infer(context, key), self.second.infer(context, key)
 
     def predict(self, state: tuple[PyTree, PyTree], x: Float[Array, "q d"]) -> Mixture:
-        """Half of each; function draws are the first's, shifted to the mean of both."""
-        return self.first.predict(state[0], x).average_with(self.second.predict(state[1], x))
+        """The mixture; function draws are the first's, shifted to the mean of both."""
+        return self.first.predict(state[0], x).average_with(self.second.predict(state[1], x), self.weight)
 
     def draw(self, state: tuple[PyTree, PyTree], x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
-        """A draw from either, with equal chances."""
+        """A draw from either, by their weights."""
         coin_key, draw_key = jax.random.split(key)
         draws = jnp.stack([each.draw(one, x, draw_key) for each, one in zip((self.first, self.second), state)])
-        return draws[jax.random.randint(coin_key, (), 0, 2)]
+        return draws[jax.random.bernoulli(coin_key, self.weight).astype(int)]
 
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
-        """A draw from either, with equal chances."""
+        """A draw from either, by their weights."""
         coin_key, draw_key = jax.random.split(key)
         draws = jnp.stack([each.sample(x, draw_key) for each in (self.first, self.second)])
-        return draws[jax.random.randint(coin_key, (), 0, 2)]
+        return draws[jax.random.bernoulli(coin_key, self.weight).astype(int)]
 
     def describe(self) -> str:
         """What it is."""
-        return f"the average of {self.first.describe()} and {self.second.describe()}"
+        share = f"{float(self.weight):.0%}"
+        return f"the average of {self.first.describe()} and, with weight {share}, {self.second.describe()}"
 
 
-def average_of(first: Inference, second: Inference | None = None) -> Inference:
-    """The first, averaged with the second if there is one."""
-    return first if second is None else Average(first, second)
+def average_of(first: Inference, fitted: ProcessAverage) -> Inference:
+    """The first, averaged with the simple process if there is one."""
+    if fitted.simple is None:
+        return first
+    return Average(first, ClosedForm(fitted.simple), jnp.float32(fitted.weight))

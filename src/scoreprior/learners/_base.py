@@ -177,8 +177,9 @@ class Posteriors(Sequence[Posterior]):
             row[: len(query)] = scaler.scale_x(query)
         mixtures = jax.tree.map(np.asarray, evaluate_many(self.prior.bare(), state, jnp.asarray(padded)))
         for i, query in enumerate(queries):
-            one = [None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures]
-            yield Predictive(*one).affine(scaler.y_std, scaler.y_mean)
+            locs, scales, draws = (None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures[:3])
+            weights = None if mixtures.weights is None else mixtures.weights[i]
+            yield Predictive(locs, scales, draws, weights).affine(scaler.y_std, scaler.y_mean)
 
 
 def groups_by_size(sizes: Int[np.ndarray, " n"], least: int) -> list[Int[np.ndarray, " k"]]:

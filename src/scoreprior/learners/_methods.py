@@ -30,6 +30,7 @@ _OWN: dict[str, tuple[str, str, str]] = {
         "PooledGP.hierarchical",
         "one Gaussian process for all tasks, shared smooth mean, additive deviations",
     ),
+    "stack": ("stack", "Stack", "both pooled processes and the last value, weighed by stacking"),
     "mars-gp": ("denoised_mars", "DenoisedMARS", "denoising networks on the hierarchical process, one pass per task"),
     "mars-fsvgd": (
         "denoised_mars",

@@ -14,6 +14,19 @@ _SPLITS = 600
 _MOST_POINTS = 40
 
 
+def split_tasks(
+    tasks: TaskSet, chunk: int = 1, most: int = _SPLITS
+) -> tuple[Int[np.ndarray, " s"], tuple[Task, ...], tuple[Task, ...]]:
+    """The task of each of s splits, its context and its target: see `split_nll`; at most so many, in whole chunks."""
+    pairs = [(row, share) for share in _SHARES for row, task in enumerate(tasks) if len(task) >= 2]
+    if not pairs:
+        raise ValueError("No meta-training task has two points: nothing can be predicted from its own context.")
+    count = min(most, -(-len(pairs) // chunk) * chunk)
+    rows, shares = zip(*(pairs[i % len(pairs)] for i in range(count)))
+    contexts, targets = zip(*(_split(_thin(tasks[row]), share) for row, share in zip(rows, shares)))
+    return np.array(rows), contexts, targets
+
+
 def split_nll(
     prior: Prior, tasks: TaskSet, key: PRNGKeyArray, resolution: float = 0.0
 ) -> tuple[Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
@@ -22,19 +35,13 @@ def split_nll(
     With a resolution, the recording step of the targets, it is the log score of the rounding interval.
 
     A task's first half, quarter or three quarters (in the order of its rows) is the context; long tasks are thinned,
-    since inference with hundreds of points would cost more than all the rest. Up to 20 splits, which fill whole chunks
+    since inference with hundreds of points would cost more than all the rest. Up to 600 splits, which fill whole chunks
     by repeating: what is compiled here is what conditioning on many tasks will use.
     """
-    pairs = [(row, share) for share in _SHARES for row, task in enumerate(tasks) if len(task) >= 2]
-    if not pairs:
-        raise ValueError("No meta-training task has two points: nothing can be predicted from its own context.")
-    chunk = prior.chunk or 1
-    count = min(_SPLITS, -(-len(pairs) // chunk) * chunk)
-    rows, shares = zip(*(pairs[i % len(pairs)] for i in range(count)))
-    contexts, targets = zip(*(_split(_thin(tasks[row]), share) for row, share in zip(rows, shares)))
+    rows, contexts, targets = split_tasks(tasks, prior.chunk or 1)
     predictives = prior.condition_many(TaskSet(contexts), key).predict([task.x for task in targets])
     losses = [log_score(predictive, task.y, resolution) for predictive, task in zip(predictives, targets)]
-    return np.array(losses), np.array(rows)
+    return np.array(losses), rows
 
 
 def task_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray, resolution: float = 0.0) -> Float[np.ndarray, " n"]:

@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scoreprior._interval import mixture_interval_log_prob
 from scoreprior._settings import check_counts
 from scoreprior._types import KeyLike, as_key
-from scoreprior.gp import GaussianProcess, ProcessConfig, fit_average, fit_process
+from scoreprior.gp import ProcessAverage, ProcessConfig, fit_average, fit_process
 from scoreprior.gp.predictive_tuning import is_significant
 from scoreprior.inference import Inference
 from scoreprior.inference.average import average_of
@@ -78,7 +78,7 @@ class DenoisedMARS:
 
     anchor: ProcessConfig = field(default_factory=ProcessConfig)
     network: DenoiserConfig | None = field(default_factory=DenoiserConfig)
-    networks: int = 3
+    networks: int = 2
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(
             steps=4000, learning_rate=2e-3, clip=1.0, schedule="cosine", weight_decay=1e-2, chunk=250, patience=6
@@ -137,7 +137,7 @@ class DenoisedMARS:
             inference, metrics = self._judge_networks(problem, as_key(key), files)
         if inference is None:
             # The key itself, as `PooledGP` takes it: the same seed gives the same process.
-            inference = self._closed_form(self._fit_processes(problem.padded, as_key(key)))
+            inference = _closed_form(self._fit_processes(problem.padded, as_key(key)))
         return FunctionPrior(problem.standardizer, inference, notes_of(self, tasks, metrics))
 
     def _judge_networks(
@@ -154,12 +154,12 @@ class DenoisedMARS:
         for number, one in enumerate(jax.random.split(network_key, self.networks)):
             held = shuffled[number * size : (number + 1) * size]
             train_key, judge_key = jax.random.split(one)
-            processes = self._fit_processes(problem.padded.without(held), key)
-            denoiser, loss = self._train(processes[0], problem, held, train_key, _numbered(files, number))
+            fitted = self._fit_processes(problem.padded.without(held), key)
+            denoiser, loss = self._train(fitted.process, problem, held, train_key, _numbered(files, number))
             members.append(denoiser)
             before, after = (
                 task_nll(FunctionPrior(problem.standardizer, each), problem.tasks.take(held), judge_key, problem.step)
-                for each in (self._closed_form(processes), Denoised(denoiser, self._ladder))
+                for each in (_closed_form(fitted), Denoised(denoiser, self._ladder))
             )
             without, with_network = np.append(without, before), np.append(with_network, after)
             metrics = {
@@ -216,14 +216,11 @@ class DenoisedMARS:
         """Noise levels of joint draws, the largest first."""
         return jnp.geomspace(self.levels[1], self.levels[0], _RUNGS)
 
-    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> tuple[GaussianProcess, ...]:
+    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> ProcessAverage:
         """The anchor, and a simple process to average with where that helps."""
         if self.average:
             return fit_average(padded, self.anchor, key)
-        return (fit_process(padded, self.anchor, key),)
-
-    def _closed_form(self, processes: tuple[GaussianProcess, ...]) -> Inference:
-        return average_of(*map(ClosedForm, processes))
+        return ProcessAverage(fit_process(padded, self.anchor, key))
 
     def _loss(self, problem: _Problem, rows: Int[np.ndarray, " n"]) -> _Loss:
         low, high = np.log(self.levels)
@@ -234,6 +231,10 @@ class DenoisedMARS:
             batch=min(self.tasks_per_step, len(rows)),
             points=self.most_points,
         )
+
+
+def _closed_form(fitted: ProcessAverage) -> Inference:
+    return average_of(ClosedForm(fitted.process), fitted)
 
 
 _SINGLE = {"f": jnp.float32}

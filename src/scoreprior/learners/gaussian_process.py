@@ -14,7 +14,7 @@ from scoreprior._budget import share_of
 from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp.config import ProcessConfig
-from scoreprior.gp.fit import fit_average, fit_process
+from scoreprior.gp.fit import ProcessAverage, fit_average, fit_process
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.inference.average import average_of
@@ -36,8 +36,8 @@ class PooledGP:
 
     Args:
         process: what the process is made of and how it is fitted.
-        average: mix it half and half with the simple process where training tasks are so predicted better
-            (`gp.fit_average`).
+        average: mix it with the simple process, by the weights of stacking, where training tasks are so predicted
+            better (`gp.fit_average`).
     """
 
     process: ProcessConfig = field(default_factory=lambda: ProcessConfig().simple())
@@ -53,10 +53,10 @@ class PooledGP:
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded(dtype=np.float64)
         if self.average:
-            processes = fit_average(padded, self.process, as_key(key))
+            fitted = fit_average(padded, self.process, as_key(key))
         else:
-            processes = (fit_process(padded, self.process, as_key(key)),)
-        return FunctionPrior(standardizer, average_of(*map(ClosedForm, processes)))
+            fitted = ProcessAverage(fit_process(padded, self.process, as_key(key)))
+        return FunctionPrior(standardizer, average_of(ClosedForm(fitted.process), fitted))
 
     def with_budget(self, share: float) -> PooledGP:
         """A share of the process's evaluations."""
