@@ -74,7 +74,9 @@ def test_an_ensemble_is_the_mixture_of_its_members():
     found = eqx.filter_jit(both)(points)
     for number in range(2):
         member = jax.tree.map(lambda leaf, number=number: leaf[number], both.members)
-        np.testing.assert_allclose(found.locs[8 * number : 8 * number + 8], eqx.filter_jit(member)(points).locs, atol=1e-5)
+        np.testing.assert_allclose(
+            found.locs[8 * number : 8 * number + 8], eqx.filter_jit(member)(points).locs, atol=1e-5
+        )
     assert found.locs.shape == (16, 6)
 
 

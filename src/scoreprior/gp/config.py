@@ -32,7 +32,7 @@ class ProcessConfig:
             fits the tails of the predictive; 0 leaves the type-II fit.
         scale_calibration: after predictive tuning, learn factors on the predictive's scale (`scale_calibration.py`);
             they stay if left-out tasks are predicted better by two standard errors, and need ten tasks.
-        most_tasks: with more tasks than this, predictive tuning and scale calibration take a random subset of this size.
+        most_tasks: with more tasks than this, predictive tuning and scale calibration take a random subset so large.
         evidence_tasks: the same for the evidence and the choice of parts, whose maximum only starts the tuning.
         most_points: with more points in a task, to as many of them. The shared mean is that of all points.
         noise_floor: least standard deviation of the noise, standardised units: with repeated targets the evidence has
@@ -48,7 +48,7 @@ class ProcessConfig:
     evidence_evaluations: int = 80
     tuning_evaluations: int = 40
     scale_calibration: bool = True
-    most_tasks: int = 2000
+    most_tasks: int = 1000
     evidence_tasks: int = 200
     most_points: int = 100
     noise_floor: float = 0.003

@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scoreprior._interval import mixture_interval_log_prob
 from scoreprior._settings import check_counts
 from scoreprior._types import KeyLike, as_key
-from scoreprior.gp import ProcessAverage, ProcessConfig, fit_average, fit_process
+from scoreprior.gp import GaussianProcess, ProcessAverage, ProcessConfig, fit_average, fit_process
 from scoreprior.gp.predictive_tuning import is_significant
 from scoreprior.inference import Inference
 from scoreprior.inference.average import average_of
@@ -224,10 +224,16 @@ class DenoisedMARS:
 
     def _loss(self, problem: _Problem, rows: Int[np.ndarray, " n"]) -> _Loss:
         low, high = np.log(self.levels)
-        numbers = (self.noised, self.ordered, low, high, problem.step / problem.standardizer.y_std / 2)
+        single = {"f": jnp.float32}
         return _Loss(
-            PaddedTasks(*(jnp.asarray(np.asarray(leaf)[rows], _SINGLE.get(leaf.dtype.kind)) for leaf in problem.padded)),
-            *map(jnp.float32, numbers),
+            tasks=PaddedTasks(
+                *(jnp.asarray(np.asarray(leaf)[rows], single.get(leaf.dtype.kind)) for leaf in problem.padded)
+            ),
+            noised=jnp.float32(self.noised),
+            ordered=jnp.float32(self.ordered),
+            log_low=jnp.float32(low),
+            log_high=jnp.float32(high),
+            half_width=jnp.float32(0.5 * problem.step / problem.standardizer.y_std),
             batch=min(self.tasks_per_step, len(rows)),
             points=self.most_points,
         )
@@ -235,9 +241,6 @@ class DenoisedMARS:
 
 def _closed_form(fitted: ProcessAverage) -> Inference:
     return average_of(ClosedForm(fitted.process), fitted)
-
-
-_SINGLE = {"f": jnp.float32}
 
 
 @dataclass(frozen=True)

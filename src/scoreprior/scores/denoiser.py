@@ -87,7 +87,7 @@ class Denoiser(eqx.Module):
 
     def __init__(self, anchor: GaussianProcess, dim: int, config: DenoiserConfig, key: PRNGKeyArray):
         frequency_key, encoder_key = jax.random.split(key)
-        self.anchor = replace(anchor, tails=None, scale=None)  # which are of the closed form
+        self.anchor = replace(anchor, tails=jnp.ones(1), scale=None)  # the closed form's are not used here
         # From slow to fast, a factor of twelve apart: one bandwidth would see either trends or edges.
         spread = config.bandwidth * np.exp(np.linspace(-1.5, 1.0, config.frequencies))
         self.frequencies = jax.random.normal(frequency_key, (dim, config.frequencies)) * spread
