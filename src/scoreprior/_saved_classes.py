@@ -47,6 +47,9 @@ CLASSES = {
     "denoiser": "scores.denoiser:Denoiser",
     "encoder": "scores.encoder:Encoder",
     "encoder-block": "scores.encoder:EncoderBlock",
+    "diffusion": "scores.diffusion:Diffusion",
+    "noise-predictor": "scores.bidimensional:NoisePredictor",
+    "bidimensional-block": "scores.bidimensional:BiDimensionalBlock",
     # estimators of scores from samples
     "kernel-estimator": "scores.regression:KernelEstimator",
     "tikhonov": "scores.regression:Tikhonov",
@@ -61,6 +64,7 @@ CLASSES = {
     "closed-form": "inference.closed_form:ClosedForm",
     "average": "inference.average:Average",
     "denoised": "inference.denoised:Denoised",
+    "reverse-diffusion": "inference.reverse_diffusion:ReverseDiffusion",
     "particles": "inference.particles:Particles",
     "variational-particles": "inference.particles:VariationalParticles",
     "anchored-particles": "inference.anchored:AnchoredParticles",
