@@ -5,10 +5,13 @@ the context's values are their true ones noised anew, y_t^c ~ q(y_t | y_0^c), be
 forward step then noises the others again, and the reverse step is repeated (Lugmayr et al., 2022; Dutordoir et al.,
 2023, algorithm 1):
     R times:   y_{t-1} ~ p(. | y_t, y_t^c),     between two of them   y_t ~ q(. | y_{t-1})
-One pass only would follow the context when it is too late for the other points. For any fixed y_t^c the repeats are
-Gibbs sampling of p(y_t | y_t^c), but the law that a posterior needs is p(y_t | y_0^c): the sampler is approximate, and
-nears the posterior as steps and repeats grow. With an exact predictor of a smooth Gaussian process, 8 known points, 100
-steps and 5 repeats, means are off by 0.1 to 0.4 posterior standard deviations, which are themselves 2% to 10% too wide.
+For any fixed y_t^c the repeats are Gibbs sampling of p(y_t | y_t^c), but a posterior needs p(y_t | y_0^c): the sampler is
+approximate. The more points are drawn together the worse: many noised points agree on a function before a few noised
+known ones object. So by default queries are drawn in rounds, in random order, each as many as are known by then, and
+what was drawn is context of the next round: the sample stays a joint one. With the exact predictor of a Gaussian process
+(kernel exp(-r^2 / 2), noise 0.1), 8 known points and 50 others uniform on [-2, 2], T = 50 and R = 5, the sampler's means
+are off by 0.79 posterior standard deviations (root mean square) and its standard deviations 1.43 times too large when
+all are drawn in one pass; in rounds it is 0.26, and 0.99 times.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ Predictor = Callable[
 """predictor(y_t, x, t, mask): the noise in y_t at the points of the mask."""
 
 _LEAST_SCALE = 1e-3
+_FIRST_ROUND = 8
 
 
 class Given(eqx.Module):
@@ -52,6 +56,7 @@ class ReverseDiffusion(Inference):
         smoothing: share of the samples' variance that is within components (`particles.smooth`).
         samples: S.
         repeats: R reverse steps at each noise level where there is a context.
+        in_rounds: whether queries are drawn in rounds; all in one pass is the paper's sampler.
     """
 
     predictor: Predictor
@@ -59,6 +64,7 @@ class ReverseDiffusion(Inference):
     smoothing: Float[Array, ""]
     samples: int = eqx.field(static=True)
     repeats: int = eqx.field(static=True)
+    in_rounds: bool = eqx.field(static=True)
 
     chunk: ClassVar[int | None] = None
 
@@ -81,11 +87,22 @@ class ReverseDiffusion(Inference):
 
     def sample_given(self, context: PaddedTasks, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """One joint draw of y at x given the context (m, d), (m,), (m,)."""
-        return self._sample(context, x, key, self.repeats)
+        if not self.in_rounds:
+            return self._sample(context, x, key, self.repeats)
+        order = jax.random.permutation(jax.random.fold_in(key, 0), len(x))
+        known, done = context, 0
+        for i, size in enumerate(round_sizes(len(context.y), len(x))):
+            at = x[order[done : done + size]]
+            y = self._sample(known, at, jax.random.fold_in(key, i + 1), self.repeats)
+            drawn = PaddedTasks(at, y, jnp.ones(size, bool))
+            known = PaddedTasks(*(jnp.concatenate(pair) for pair in zip(known, drawn)))
+            done += size
+        return jnp.zeros(len(x)).at[order].set(known.y[len(context.y) :])
 
     def _sample(
         self, context: PaddedTasks, x: Float[Array, "q d"], key: PRNGKeyArray, repeats: int
     ) -> Float[Array, " q"]:
+        """One pass of the sampler for all of x."""
         m, steps = len(context.y), self.diffusion.steps
         everywhere = jnp.concatenate([jnp.where(context.mask[:, None], context.x, 0.0), x])
         known = jnp.where(context.mask, context.y, 0.0)
@@ -106,3 +123,11 @@ class ReverseDiffusion(Inference):
     def describe(self) -> str:
         """What it is."""
         return f"{self.samples} joint samples by reverse diffusion"
+
+
+def round_sizes(known: int, queries: int) -> list[int]:
+    """How many points each round draws: as many as are known by then, at least 8."""
+    sizes: list[int] = []
+    while sum(sizes) < queries:
+        sizes.append(min(max(_FIRST_ROUND, known + sum(sizes)), queries - sum(sizes)))
+    return sizes

@@ -3,11 +3,12 @@
 A diffusion model of the values y of a task at its inputs x: noise is added to y alone, and a network that sees x and
 attends over points and over input dimensions (`scores/bidimensional.py`) predicts it. With t uniform in 1, ..., T and
 eps ~ N(0, I), on random subsets of the points of meta-training tasks it minimises
-    E | eps - eps_theta(sqrt(abar_t) y + sqrt(1 - abar_t) eps, x, t) |,     the mean absolute difference (their L1 loss).
+    E | eps - eps_theta(sqrt(abar_t) y + sqrt(1 - abar_t) eps, x, t) |,     the mean absolute difference.
 Prior draws are ancestral samples. Given a context, S joint samples at the queries come from RePaint's sampler
 (`inference/reverse_diffusion.py`), which is approximate; the predictive is a smoothed mixture of them.
-Departures: fewer diffusion steps (T = 500 there) and a narrower network, to fit on a CPU; the learning rate falls to
-zero instead of an average of weights over steps; training stops when held-out tasks no longer improve.
+Departures: fewer diffusion steps (T = 500 there) and a narrower network, to fit on a CPU; queries are drawn in rounds;
+the learning rate falls to zero instead of an average of weights over steps; training stops when held-out tasks no longer
+improve.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class NeuralDiffusionProcess:
 
     Args:
         network: the noise predictor.
-        steps: T, of the diffusion.
+        diffusion_steps: T.
         repeats: reverse steps at each noise level of a conditional sample; more follow the context better.
+        in_rounds: whether queries are drawn in rounds, which follow the context better; False is the paper's one pass.
         samples: joint samples of a prediction.
         smoothing: share of the samples' variance that is within components of the predictive.
         training: of the network.
@@ -59,8 +61,9 @@ class NeuralDiffusionProcess:
     }
 
     network: NoisePredictorConfig = field(default_factory=NoisePredictorConfig)
-    steps: int = 100
+    diffusion_steps: int = 50
     repeats: int = 5
+    in_rounds: bool = True
     samples: int = 16
     smoothing: float = 0.3
     training: TrainingConfig = field(
@@ -72,9 +75,9 @@ class NeuralDiffusionProcess:
     held_out: float = 0.1
 
     def __post_init__(self) -> None:
-        check_counts(self, "steps", "repeats", "samples", "tasks_per_step")
-        if self.steps < 2 or self.samples < 2:
-            raise ValueError(f"steps and samples must be at least 2, not {self.steps} and {self.samples}.")
+        check_counts(self, "diffusion_steps", "repeats", "samples", "tasks_per_step")
+        if self.samples < 2:
+            raise ValueError(f"A spread needs at least two samples, not {self.samples}.")
         if not 0 < self.smoothing <= 1:
             raise ValueError(f"smoothing is a share above 0 and at most 1, not {self.smoothing}.")
         if not 0 < self.held_out < 1:
@@ -92,7 +95,7 @@ class NeuralDiffusionProcess:
         shuffled = np.asarray(jax.random.permutation(split_key, len(tasks)))
         held, rest = np.split(shuffled, [min(max(1, round(self.held_out * len(tasks))), len(tasks) - 1)])
         several = np.resize(held, max(len(held), _VALIDATION_DRAWS))  # several noises of each
-        diffusion = Diffusion.cosine(self.steps)
+        diffusion = Diffusion.cosine(self.diffusion_steps)
         loss, validate = (_Loss(_take(padded, rows), diffusion, self.tasks_per_step) for rows in (rest, several))
         start = _start(self.network, start_key)
         predictor, history = train(
@@ -104,7 +107,9 @@ class NeuralDiffusionProcess:
             progress=progress,
             description="Learning to predict noise",
         )
-        inference = ReverseDiffusion(predictor, diffusion, jnp.float32(self.smoothing), self.samples, self.repeats)
+        inference = ReverseDiffusion(
+            predictor, diffusion, jnp.float32(self.smoothing), self.samples, self.repeats, self.in_rounds
+        )
         best = min(history, key=lambda record: record.validation or np.inf)
         metrics = {"training_loss": best.loss, "held_out_loss": float(best.validation or np.nan)}
         return FunctionPrior(standardizer, inference, notes_of(self, tasks, metrics))
