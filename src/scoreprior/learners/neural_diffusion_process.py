@@ -62,7 +62,7 @@ class NeuralDiffusionProcess:
 
     network: NoisePredictorConfig = field(default_factory=NoisePredictorConfig)
     diffusion_steps: int = 50
-    repeats: int = 5
+    repeats: int = 3
     in_rounds: bool = True
     samples: int = 16
     smoothing: float = 0.3
