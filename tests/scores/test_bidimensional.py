@@ -78,5 +78,5 @@ def test_steps_are_told_apart():
 
 @pytest.mark.parametrize("settings", [{"width": 0}, {"blocks": 0}, {"heads": 0}, {"width": 12, "heads": 4}])
 def test_settings_are_checked(settings):
-    with pytest.raises(ValueError, match="width|blocks|heads"):
+    with pytest.raises(ValueError, match=r"width|blocks|heads"):
         NoisePredictorConfig(**settings)

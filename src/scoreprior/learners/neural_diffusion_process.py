@@ -7,8 +7,8 @@ eps ~ N(0, I), on random subsets of the points of meta-training tasks it minimis
 Prior draws are ancestral samples. Given a context, S joint samples at the queries come from RePaint's sampler
 (`inference/reverse_diffusion.py`), which is approximate; the predictive is a smoothed mixture of them.
 Departures: fewer diffusion steps (T = 500 there) and a narrower network, to fit on a CPU; queries are drawn in rounds;
-the learning rate falls to zero instead of an average of weights over steps; training stops when held-out tasks no longer
-improve.
+the learning rate falls to zero instead of an average of weights over steps; training stops when held-out tasks no
+longer improve.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class NeuralDiffusionProcess:
     diffusion_steps: int = 50
     repeats: int = 3
     in_rounds: bool = True
-    samples: int = 16
+    samples: int = 32
     smoothing: float = 0.3
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(
