@@ -48,6 +48,9 @@ CLASSES = {
     "denoiser-ensemble": "scores.denoiser:DenoiserEnsemble",
     "encoder": "scores.encoder:Encoder",
     "encoder-block": "scores.encoder:EncoderBlock",
+    "diffusion": "scores.diffusion:Diffusion",
+    "noise-predictor": "scores.bidimensional:NoisePredictor",
+    "bidimensional-block": "scores.bidimensional:BiDimensionalBlock",
     # estimators of scores from samples
     "kernel-estimator": "scores.regression:KernelEstimator",
     "tikhonov": "scores.regression:Tikhonov",
@@ -63,6 +66,7 @@ CLASSES = {
     "average": "inference.average:Average",
     "denoised": "inference.denoised:Denoised",
     "denoised-particles": "inference.denoised_particles:DenoisedParticles",
+    "reverse-diffusion": "inference.reverse_diffusion:ReverseDiffusion",
     "particles": "inference.particles:Particles",
     "variational-particles": "inference.particles:VariationalParticles",
     "anchored-particles": "inference.anchored:AnchoredParticles",

@@ -22,6 +22,7 @@ from scoreprior.interpolators import GPInterpolator
 from scoreprior.learners import _base
 from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.learners.naive import ContextMean
+from scoreprior.scores.bidimensional import NoisePredictorConfig
 from scoreprior.scores.denoiser import DenoiserConfig
 from scoreprior.scores.network import NetworkConfig
 from scoreprior.serialization import read_file
@@ -62,6 +63,13 @@ QUICK: dict[str, dict] = {
     "bmaml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "particles": 4},
     "np": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},
     "anp": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},
+    "ndp": {
+        "network": NoisePredictorConfig(width=8, blocks=1, heads=2),
+        "training": TrainingConfig(steps=20, chunk=20, patience=1),
+        "diffusion_steps": 10,
+        "repeats": 2,
+        "samples": 4,
+    },
     "vanilla-bnn": {"bnn": BNNConfig(hidden=(8,)), "inference": SVGDConfig(steps=20, particles=4)},
     "fbnn-gp": {"bnn": BNNConfig(hidden=(8,)), "inference": MARS["inference"]},
     "fbnn-gp-vi": {
@@ -85,7 +93,7 @@ NEEDS_LAGS = {"newest-lag"}
 SLOW = {
     name
     for name in sp.methods()
-    if name.startswith(("mars", "maml", "bmaml", "np", "anp", "pacoh", "mlap", "fbnn", "vanilla-bnn"))
+    if name.startswith(("mars", "maml", "bmaml", "np", "anp", "ndp", "pacoh", "mlap", "fbnn", "vanilla-bnn"))
 }
 NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sp.methods()]
 

@@ -12,7 +12,7 @@ from scoreprior.bench.cell import ORACLE
 RULES = ("last-value", "context-mean", "newest-lag", "ridge")
 ALONE = ("vanilla-gp", "vanilla-bnn", "fbnn-gp", "fbnn-gp-vi")
 LEARNED = (
-    *("maml", "bmaml", "np", "anp", "mlap", "pacoh-gp-map", "pacoh-gp", "pacoh-nn"),
+    *("maml", "bmaml", "np", "anp", "ndp", "mlap", "pacoh-gp-map", "pacoh-gp", "pacoh-nn"),
     *("pooled-gp", "hierarchical-gp"),
 )
 MARS = ("mars-gp", "mars-bnn")

@@ -62,6 +62,11 @@ _OWN: dict[str, tuple[str, str, str]] = {
     "pacoh-gp-map": ("pacoh_gp", "PACOHGP.map", "the mode of that hyper-posterior, one GP prior"),
     "pacoh-nn": ("pacoh_nn", "PACOHNN", "SVGD over Gaussian priors on network weights, then target SVGD"),
     "anp": ("neural_process", "NeuralProcess.attentive", "latent neural process with cross attention"),
+    "ndp": (
+        "neural_diffusion_process",
+        "NeuralDiffusionProcess",
+        "diffusion model of a function's values, joint samples",
+    ),
 }
 
 
