@@ -70,10 +70,10 @@ class PlainMARS:
     space: ClassVar[Space] = {**_mars_space.NETWORK, **_mars_space.INFERENCE}
 
     interpolator: Interpolator = field(default_factory=MaternInterpolator.cross_validated)
-    network: NetworkConfig | None = field(default_factory=lambda: NetworkConfig(frequencies=16))
+    network: NetworkConfig | None = field(default_factory=lambda: NetworkConfig(frequencies=16, multiplier=2.0))
     objective: ScoreMatching = field(default_factory=Denoising.repaired)
     training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(steps=6000, learning_rate=2e-3, schedule="cosine")
+        default_factory=lambda: TrainingConfig(steps=4000, learning_rate=5e-3, schedule="cosine")
     )
     measurement: Measurement = "data"
     points: int = 24
@@ -102,7 +102,7 @@ class PlainMARS:
     @classmethod
     def exact(cls) -> PlainMARS:
         """The exact score of the interpolated process in the place of the network: what a perfect one would reach."""
-        return cls(network=None)
+        return cls(network=None, objective=Denoising(level=None, tau=None))
 
     @classmethod
     def letter(cls, interpolator: Interpolator | None = None, network: NetworkConfig | None = None) -> PlainMARS:

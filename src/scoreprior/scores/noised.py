@@ -8,7 +8,7 @@ White noise (tau = 0) hides little of a function's broad modes: k points average
 1 / level^2, is learned from a vanishing signal. Correlated noise hides them, too. In denoiser form (Tweedie) the network
 r learns what is to be added to the noised function, a map with slopes between -1 and 0 as spectral normalisation likes them:
 
-    s(f, X) = Sigma^-1 r(f, X),    r(f, X) = E[f_0 | f_0 + noise = f] - f
+    s(f, X) = Sigma^-1 r(f, X),    r(f, X) = E[f_0 | f_0 + noise = f] - f = (level^2 + tau^2)^1/2 network(f, X)
 
 With tails the network sees values clipped to [low, high], and a Gaussian's score pulls on what is beyond:
 
@@ -68,6 +68,11 @@ class NoisedScore(eqx.Module):
     tails: Tails | None
     form: Form = eqx.field(static=True)
 
+    @property
+    def noise_std(self) -> Float[Array, ""]:
+        """Standard deviation of the noise at a point."""
+        return jnp.sqrt(self.level**2 + self.tau**2)
+
     def __call__(self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, ""]) -> Float[Array, " k"]:
         """The score at f (k,) on the measurement set x (k, d)."""
         factor = noise / self.level if self.network.noise_conditional else jnp.ones(())
@@ -76,7 +81,7 @@ class NoisedScore(eqx.Module):
         seen = f if self.tails is None else self.tails.clip(f)
         score = self.network(seen, x, factor)
         if self.form == "denoiser":
-            score = solve_cholesky(cholesky(sigma), score)
+            score = solve_cholesky(cholesky(sigma), factor * self.noise_std * score)
         if self.tails is not None:
             wide = cholesky(self.tails.spread**2 * correlation + sigma)
             score = score - solve_cholesky(wide, f - seen)
@@ -100,8 +105,8 @@ class NoisedScore(eqx.Module):
         def one(noised: Array, eps: Array, factor: Array) -> Array:
             seen = noised if self.tails is None else self.tails.clip(noised)
             out = jnp.where(there, self.network(seen, x, factor, there), 0.0)
-            out = solve_lower(lower, out) / factor if self.form == "denoiser" else factor * (lower.T @ out)
-            return jnp.sum(jnp.where(there, out + eps, 0.0) ** 2)
+            white = solve_lower(lower, self.noise_std * out) if self.form == "denoiser" else factor * (lower.T @ out)
+            return jnp.sum(jnp.where(there, white + eps, 0.0) ** 2)
 
         return 0.5 * jnp.mean(jax.vmap(one)(noised, eps, factors)) / jnp.sum(there)
 
