@@ -43,15 +43,15 @@ QUICK: dict[str, dict] = {
         "network": DenoiserConfig(embedding=8, blocks=1, heads=2, frequencies=4),
         "training": TrainingConfig(steps=20, chunk=20, patience=1),
     },
-    "mars-gp-paper": MARS,
-    "mars-bnn-paper": MARS,
+    **dict.fromkeys(("mars-gp-paper", "mars-bnn-paper", "mars-gp-letter", "mars-bnn-letter"), MARS),
+    "mars-gp-exact": {"inference": MARS["inference"]},
     **dict.fromkeys(("mars-no-spectral", "mars-gp-mean", "mars-nn", "mars-ensemble"), ANCHORED),
     **{
         name: {"inference": MARS["inference"], "interpolator": GPInterpolator(process=ANCHOR)}
         for name in ("mars-ssge", "mars-gauss")
     },
-    **{name: {"inference": MARS["inference"]} for name in ("mars-ssge-paper", "mars-gauss-paper")},
-    **{f"mars-{name}-paper": MARS for name in ("no-spectral", "gp-mean", "nn", "ensemble")},
+    **{name: {"inference": MARS["inference"]} for name in ("mars-ssge-letter", "mars-gauss-letter")},
+    **{f"mars-{name}-letter": MARS for name in ("no-spectral", "gp-mean", "nn", "ensemble")},
     "maml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "inner_steps": 2},
     "bmaml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "particles": 4},
     "np": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},

@@ -4,8 +4,8 @@ A random task's interpolating process, noised with covariance Sigma, has margina
 
     p(f^X) = 1/n sum_i N(f; m_i(X), C_i(X) + Sigma),    Sigma = noise^2 I + tau^2 R(X, X)
 
-with m_i, C_i the posterior of task i and R the interpolator's kernel at unit variance. What a perfect score network would
-learn is therefore known, and so is the posterior: it separates errors of interpolator, network and inference.
+with m_i, C_i the posterior of task i and R the interpolator's kernel at unit variance. What a perfect score network
+would learn is therefore known, and so is the posterior: it tells errors of interpolator, network and inference apart.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def choose_bandwidths(
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The level and tau under which left-out tasks are most likely: bandwidths of a density estimate over functions.
 
-    mean_j log 1/(n-1) sum_{i != j} N(y_j; m_i, C_i + level^2 I + tau^2 R + noise_std^2 I), for all pairs in closed form.
+    The largest mean_j log 1/(n-1) sum_{i != j} N(y_j; m_i, C_i + (level^2 + noise_std^2) I + tau^2 R), in closed form.
     """
     chosen = jnp.arange(len(tasks.mask))
 

@@ -80,9 +80,7 @@ class PlainMARS:
     least_points: int | None = 2
     tasks_per_step: int | None = 32
     bnn: BNNConfig = field(default_factory=BNNConfig)
-    inference: FSVGDConfig = field(
-        default_factory=lambda: FSVGDConfig(steps=1000, bandwidth=10.0, learning_rate=5e-3)
-    )
+    inference: FSVGDConfig = field(default_factory=lambda: FSVGDConfig(steps=1000, bandwidth=10.0, learning_rate=5e-3))
     noise_std: float | None = None
 
     def __post_init__(self) -> None:

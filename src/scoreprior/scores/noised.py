@@ -1,12 +1,12 @@
 """`NoisedScore`: a network as the score of functions with correlated noise, in denoiser form and with Gaussian tails.
 
-Denoising score matching learns the score of f + L eps, with L L^T = Sigma = level^2 I + tau^2 R(X, X) and R a correlation:
+Denoising score matching learns the score of f + L eps, L L^T = Sigma = level^2 I + tau^2 R(X, X), R a correlation:
 
     1/2 E || L^T s(f + L eps, X) + eps ||^2
 
 White noise (tau = 0) hides little of a function's broad modes: k points average it out, and the score there, of size
-1 / level^2, is learned from a vanishing signal. Correlated noise hides them, too. In denoiser form (Tweedie) the network
-r learns what is to be added to the noised function, a map with slopes between -1 and 0 as spectral normalisation likes them:
+1 / level^2, is learned from a vanishing signal. Correlated noise hides them, too. In denoiser form (Tweedie's formula)
+the network learns what is to be added to the noised function, a map with slopes between -1 and 0:
 
     s(f, X) = Sigma^-1 r(f, X),    r(f, X) = E[f_0 | f_0 + noise = f] - f = (level^2 + tau^2)^1/2 network(f, X)
 
