@@ -49,7 +49,7 @@ def main() -> None:
     env = sp.environment("sinusoid")
     tasks = env.meta_test.context.take(range(10))
     paper = {"training.steps": 20, "inference.steps": steps}
-    learners = {"mars-gp": learner("mars-gp", network=None), "mars-gp-paper": learner("mars-gp-paper", **paper)}
+    learners = {"mars-gp": learner("mars-gp", network=None), "mars-gp-letter": learner("mars-gp-letter", **paper)}
     print(f"10 tasks, CPU seconds {'':14s} {'compile':>9} {'run':>8}")
     for name, method in learners.items():
         prior = method.fit(env.meta_train, 0, progress=False)

@@ -25,7 +25,7 @@ def measure(steps: int) -> str:
     """User and system seconds and page faults of so many steps, after they have been compiled."""
     env = sp.environment("swissfel-sim")
     settings = {"training.steps": 5, "inference.steps": steps}
-    prior = learner("mars-gp-paper", **settings).fit(env.meta_train, 0, progress=False)
+    prior = learner("mars-gp-letter", **settings).fit(env.meta_train, 0, progress=False)
     used = []
     for _ in range(2):
         before = resource.getrusage(resource.RUSAGE_SELF)

@@ -86,7 +86,7 @@ def sentences() -> dict[str, str]:
     nll = lambda *cell: f"{reported(*cell, 'nll'):.2f}"  # noqa: E731
     covered = lambda *cell: f"{reported(*cell, 'pooled_coverage90'):.0%}"  # noqa: E731
     gcs, hct, lags = "physionet-gcs", "physionet-hct", "berkeley"
-    runaway = results().get(gcs, "mars-gp-paper").values("rmse")[0]
+    runaway = results().get(gcs, "mars-gp-letter").values("rmse")[0]
     others = range(1, 6)
     berkeley = {name: np.array([reported(lags, name, "rmse", s) for s in others]) for name in ("newest-lag", "mars-gp")}
     hct_gap = {
@@ -245,8 +245,8 @@ def test_what_has_been_run_is_what_the_table_says():
         assert all(seeds(name, method) == full for method in ("pooled-gp", "hierarchical-gp", "mars-gp"))
         others = (*ALONE[1:], *LEARNED[:-2], "mars-bnn")
         assert all(seeds(name, method) == (0 if name == "berkeley-full" else 5) for method in others)
-        assert seeds(name, "mars-gp-paper") == (0 if name == "berkeley-full" else 1)
-        assert seeds(name, "mars-bnn-paper") == (1 if name in ("berkeley", "sinusoid", "student-t-sinusoid") else 0)
+        assert seeds(name, "mars-gp-letter") == (0 if name == "berkeley-full" else 1)
+        assert seeds(name, "mars-bnn-letter") == (1 if name in ("berkeley", "sinusoid", "student-t-sinusoid") else 0)
     limits = {
         (cell.environment, cell.method): record["error"]["message"]
         for cell, record in records()

@@ -56,7 +56,7 @@ def test_figures_are_whole_on_a_narrow_screen(tmp_path):
         summary = {"rmse": 1234.5678, "nll": -1234.5678, "pooled_calibration_error": 0.123}
         return {"summary": summary, "seconds": {"wall": 12345.6}}
 
-    methods = ("mars-no-spectral-paper", "np")
+    methods = ("mars-no-spectral-letter", "np")
     cells = [Cell.of("student-t-sinusoid", method, seed, {}) for method in methods for seed in range(10)]
     with Campaign(tmp_path, cells) as campaign:
         progress = Progress(campaign, workers=1)

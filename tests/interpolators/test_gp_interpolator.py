@@ -52,9 +52,9 @@ def draws(fitted, x=POINTS, seed: int = 0, count: int = COUNT) -> np.ndarray:
     return np.asarray(_draws(fitted, x, keys), np.float64).swapaxes(0, 1)
 
 
-def exact(task: Task, lengthscale: float) -> GaussianProcessRegressor:
+def exact(task: Task, lengthscale: float, noise: float = NOISE) -> GaussianProcessRegressor:
     kernel = Matern(lengthscale, nu=2.5)
-    return GaussianProcessRegressor(kernel, alpha=NOISE**2, optimizer=None).fit(task.x, task.y)
+    return GaussianProcessRegressor(kernel, alpha=noise**2, optimizer=None).fit(task.x, task.y)
 
 
 def assert_moments(sample: np.ndarray, mean: np.ndarray, cov: np.ndarray, jitter: float) -> None:
@@ -107,7 +107,7 @@ def test_cross_validation_equals_a_loop_over_scikit_learn():
         assert score == pytest.approx(total / len(TASKS), rel=2e-3, abs=2e-2)
 
 
-def heldout_log_density(task: Task, held: np.ndarray, lengthscale: float) -> float:
+def heldout_log_density(task: Task, held: np.ndarray, lengthscale: float, noise: float = NOISE) -> float:
     total = 0.0
     for fold in held[:, : len(task)]:
         if not fold.any():
@@ -115,8 +115,8 @@ def heldout_log_density(task: Task, held: np.ndarray, lengthscale: float) -> flo
         x = task.x[fold]
         mean, cov = np.zeros(len(x)), Matern(lengthscale, nu=2.5)(x)
         if not fold.all():
-            mean, cov = exact(task.take(~fold), lengthscale).predict(x, return_cov=True)
-        total += multivariate_normal(mean, cov + NOISE**2 * np.eye(len(x))).logpdf(task.y[fold])
+            mean, cov = exact(task.take(~fold), lengthscale, noise).predict(x, return_cov=True)
+        total += multivariate_normal(mean, cov + noise**2 * np.eye(len(x))).logpdf(task.y[fold])
     return total
 
 
@@ -131,6 +131,36 @@ def test_cross_validation_finds_the_lengthscale_of_a_known_process(true):
     fitted = MaternInterpolator().fit(TaskSet(tasks).padded(), 0)
     chosen = np.argmin(np.abs(np.array(LENGTHSCALES) - float(fitted.process.kernel.lengthscale[0])))
     assert abs(chosen - true) <= 1
+
+
+def test_noise_and_standard_deviation_maximise_the_same_likelihood():
+    """The closed form of the standard deviation is the best of a fine grid of scikit-learn processes."""
+    keys = task_keys(11, len(TASKS))
+    ratio, lengthscale = 0.3, 0.8
+    std, _, noise = gp.best_kernel(PADDED, jnp.float32([lengthscale]), jnp.float32([ratio]), keys)
+    assert float(noise) == pytest.approx(ratio * float(std), rel=1e-5)
+    held = np.asarray(jax.jit(jax.vmap(folds))(PADDED.mask, keys))
+
+    def likelihood(std: float) -> float:
+        scaled = [(Task(task.x, task.y / std), fold) for task, fold in zip(TASKS, held)]
+        points = sum(len(task) for task in TASKS)
+        return sum(heldout_log_density(*pair, lengthscale, ratio) for pair in scaled) - points * np.log(std)
+
+    grid = float(std) * np.array([0.8, 0.9, 0.97, 1.0, 1.03, 1.1, 1.25])
+    assert grid[np.argmax([likelihood(each) for each in grid])] == pytest.approx(float(std))
+
+
+def test_the_kernel_of_a_known_process_is_found():
+    rng = np.random.default_rng(5)
+    tasks = []
+    for _ in range(40):
+        x = rng.uniform(-2, 2, (12, 1))
+        cov = 9.0 * Matern(1.0, nu=2.5)(x) + 0.3**2 * np.eye(12)
+        tasks.append(Task(x, np.linalg.cholesky(cov) @ rng.standard_normal(12)))
+    fitted = MaternInterpolator.cross_validated().fit(TaskSet(tasks).padded(), 0)
+    assert 2.0 < float(fitted.process.kernel.std) < 4.5
+    assert 0.5 < float(fitted.process.kernel.lengthscale[0]) < 2.0
+    assert 0.2 < float(fitted.noise_std) < 0.45
 
 
 def test_folds_cover_every_real_point_once_whatever_the_padding():

@@ -51,14 +51,14 @@ QUICK: dict[str, dict] = {
     },
     "mars-gp": DENOISED,
     "mars-fsvgd": DENOISED | {"inference": ParticleConfig(fsvgd=MARS["inference"], warm_start=20)},
-    "mars-gp-paper": MARS,
-    "mars-bnn-paper": MARS,
+    **dict.fromkeys(("mars-gp-paper", "mars-bnn-paper", "mars-gp-letter", "mars-bnn-letter"), MARS),
+    "mars-gp-exact": {"inference": MARS["inference"]},
     **{
         name: {"inference": MARS["inference"], "interpolator": GPInterpolator(process=ANCHOR)}
         for name in ("mars-ssge", "mars-gauss")
     },
-    **{name: {"inference": MARS["inference"]} for name in ("mars-ssge-paper", "mars-gauss-paper")},
-    **{f"mars-{name}-paper": MARS for name in ("no-spectral", "gp-mean", "nn", "ensemble")},
+    **{name: {"inference": MARS["inference"]} for name in ("mars-ssge-letter", "mars-gauss-letter")},
+    **{f"mars-{name}-letter": MARS for name in ("no-spectral", "gp-mean", "nn", "ensemble")},
     "maml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "inner_steps": 2},
     "bmaml": {"training": SHORT, "network": BNNConfig(hidden=(8,)), "particles": 4},
     "np": {"training": SHORT, "width": 8, "layers": 1, "samples": 16},

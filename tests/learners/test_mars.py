@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,9 +16,11 @@ from scoreprior.gp import GaussianProcess, Matern, ProcessConfig, ZeroMean
 from scoreprior.inference import FSVGDConfig, Particles
 from scoreprior.interpolators import GPInterpolator
 from scoreprior.interpolators import gp as gp_interpolator
+from scoreprior.interpolators.mixture import LEVELS, TAUS, ProcessMixture
 from scoreprior.scores.exact import GaussianProcessScore
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.scores.network import NetworkConfig
+from scoreprior.scores.noised import NoisedScore
 from scoreprior.scores.objectives import Denoising, ExactTrace, Sliced
 from scoreprior.training import TrainingConfig
 
@@ -33,21 +36,30 @@ def env() -> sp.Environment:
     return sp.environment("sinusoid")
 
 
-def test_the_defaults_are_the_papers():
-    paper = sp.PlainMARS()
-    assert sp.learner("mars-gp-paper") == paper
-    assert paper.objective == ExactTrace()
-    assert (paper.measurement, paper.training.steps, paper.inference.steps) == ("box", 20_000, 10_000)
-    assert isinstance(paper.interpolator, sp.MaternInterpolator)
-    assert isinstance(sp.learner("mars-bnn-paper").interpolator, sp.DropoutInterpolator)
+LETTER: dict[str, Any] = {"objective": ExactTrace(), "least_points": None, "points": 8}
+
+
+def test_the_letter_is_the_papers():
+    letter = sp.learner("mars-gp-letter")
+    assert letter == sp.PlainMARS.letter()
+    assert letter.objective == ExactTrace()
+    assert (letter.measurement, letter.training.steps, letter.inference.steps) == ("box", 20_000, 10_000)
+    assert letter.interpolator == sp.MaternInterpolator()
+    assert letter.network.frequencies == 0
+    assert isinstance(sp.learner("mars-bnn-letter").interpolator, sp.DropoutInterpolator)
+    assert sp.learner("mars-gp-paper") == sp.PlainMARS() != letter
 
 
 @pytest.mark.parametrize(
-    "objective", [ExactTrace(), *(pytest.param(each, marks=pytest.mark.slow) for each in (Sliced(), Denoising(0.2)))]
+    "objective",
+    [
+        Denoising(0.2, coarse=4.0),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (ExactTrace(), Sliced(), Denoising(0.2))),
+    ],
 )
 def test_every_objective_trains_and_predicts(env, objective):
-    prior = sp.PlainMARS(**SMALL, objective=objective).fit(env.meta_train, 0, progress=False)
-    assert float(prior.inference.levels.fine) == np.float32(objective.level)
+    prior = sp.PlainMARS(**SMALL, **(LETTER | {"objective": objective})).fit(env.meta_train, 0, progress=False)
+    assert float(prior.inference.levels.fine) == np.float32(getattr(objective, "level", 0.0))
     context = env.meta_test.context[0]
     predictive = prior.condition(context.x, context.y, 0).predict([0.0, 1.0])
     assert np.isfinite(predictive.mean).all()
@@ -57,7 +69,7 @@ def test_every_objective_trains_and_predicts(env, objective):
 
 def test_any_score_can_take_the_place_of_the_network(env):
     """With the exact score of a Gaussian process, fSVGD finds that process's posterior."""
-    prior = sp.PlainMARS(**SMALL).fit(env.meta_train, 0, progress=False)
+    prior = sp.PlainMARS(**SMALL, **LETTER).fit(env.meta_train, 0, progress=False)
     process = GaussianProcess(ZeroMean(), Matern(jnp.float32(1.0), jnp.ones(1), 2.5), jnp.float32(0.1))
     config = FSVGDConfig(steps=1500, learning_rate=3e-3, measurement_points=12, bandwidth=10.0)
     inference = replace(
@@ -76,7 +88,7 @@ def test_any_score_can_take_the_place_of_the_network(env):
 
 
 def test_a_score_of_ones_own_is_called_with_function_values_inputs_and_noise(env):
-    prior = sp.PlainMARS(**SMALL).fit(env.meta_train, 0, progress=False)
+    prior = sp.PlainMARS(**SMALL, **LETTER).fit(env.meta_train, 0, progress=False)
     seen = []
 
     def mine(f, x, noise):
@@ -110,7 +122,7 @@ def test_a_pooled_interpolator_gets_double_precision(env, monkeypatch, kind):
     process = ProcessConfig(evidence_evaluations=5, tuning_evaluations=0, frequencies=0, starts=2)
     settings = {"interpolator": GPInterpolator(process=process), "inference": SMALL["inference"]}
     if kind is sp.PlainMARS:
-        settings |= {"training": SMALL["training"], "network": SMALL["network"]}
+        settings |= {"training": SMALL["training"], "network": SMALL["network"], **LETTER}
     kind(**settings).fit(env.meta_train, 0, progress=False)
     assert given[0].x.dtype == given[0].y.dtype == np.float64
 
@@ -133,6 +145,11 @@ def test_the_noise_of_a_sampled_score_is_the_interpolators(env):
         (sp.PlainMARS, {"points": 0}),
         (sp.PlainMARS, {"tasks_per_step": 2.5}),
         (sp.PlainMARS, {"training": TrainingConfig(patience=3)}),
+        (sp.PlainMARS, {"least_points": 25}),
+        (sp.PlainMARS, {"least_points": 2, "objective": ExactTrace()}),
+        (Denoising, {"tau": -0.1}),
+        (Denoising, {"form": "flow"}),
+        (Denoising, {"coarse": 0.5}),
         (Denoising, {"level": 0.0}),
         (sp.SampledMARS, {"measurement": "boks"}),
         (sp.SampledMARS, {"smoothing": 1.0}),
@@ -157,8 +174,8 @@ def test_a_setting_that_a_variant_does_not_use_is_not_one_of_its_fields():
 
 
 def test_a_share_of_the_budget_is_a_share_of_everything_that_iterates():
-    assert sp.PlainMARS().with_budget(0.05).training.steps == 1000
-    assert sp.PlainMARS().with_budget(0.05).inference.steps == 500
+    assert sp.PlainMARS.letter().with_budget(0.05).training.steps == 1000
+    assert sp.PlainMARS.letter().with_budget(0.05).inference.steps == 500
     assert sp.PlainMARS.dropout().with_budget(0.5).interpolator.epochs == 50
     assert sp.SampledMARS().with_budget(0.1).inference.steps == 50
 
@@ -170,3 +187,31 @@ def test_an_interrupted_fit_goes_on_to_the_same_prior(env, tmp_path):
     again = learner.fit(env.meta_train, 0, progress=False, resume=tmp_path / "a")
     for a, b in zip(jax.tree.leaves(whole.inference.score), jax.tree.leaves(again.inference.score)):
         np.testing.assert_array_equal(a, b)
+
+
+def test_scales_that_are_not_given_come_from_the_interpolator(env):
+    """Observation noise by cross-validation, level and tau by the likelihood of left-out tasks."""
+    learner = sp.PlainMARS(**(SMALL | {"network": None}), objective=Denoising(level=None, tau=None))
+    prior = learner.fit(env.meta_train, 0, progress=False)
+    assert isinstance(prior.inference.score, ProcessMixture)
+    assert prior.inference.hyper.noise_std == prior.inference.score.fitted.noise_std
+    metrics = prior.about()["metrics"]
+    assert metrics["level"] in np.float32(LEVELS)
+    assert metrics["tau"] in np.float32(TAUS)
+    with pytest.raises(ValueError, match="needs a Gaussian process"):
+        replace(learner, interpolator=sp.DropoutInterpolator(epochs=1)).fit(env.meta_train, 0, progress=False)
+
+
+def test_particles_stay_bounded_whatever_the_network_learned(env):
+    """The last layer a hundred times too large, and large steps: particles come to rest where the pull is as strong."""
+    prior = sp.PlainMARS(**SMALL).fit(env.meta_train, 0, progress=False)
+    assert isinstance(prior.inference.score, NoisedScore)
+    wild = eqx.tree_at(lambda p: p.inference.score.network.final.weight, prior, replace_fn=lambda w: 100 * w)
+    far = jax.tree.map(lambda leaf: jnp.float32(0.05), prior.inference.hyper.learning_rate)
+    wild = eqx.tree_at(lambda p: p.inference.hyper.learning_rate, wild, far)
+    config = replace(prior.inference.config, steps=500)
+    wild = replace(wild, inference=replace(wild.inference, config=config))
+    context = env.meta_test.context[0]
+    f = wild.condition(context.x, context.y, 0).predict(np.linspace(-5, 5, 30)).functions
+    spread = np.concatenate([task.y for task in env.meta_train]).std()
+    assert np.abs(f).max() < 1000 * spread

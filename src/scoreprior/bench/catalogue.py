@@ -15,14 +15,18 @@ LEARNED = (
     *("maml", "bmaml", "np", "anp", "ndp", "mlap", "pacoh-gp-map", "pacoh-gp", "pacoh-nn"),
     *("pooled-gp", "hierarchical-gp"),
 )
-MARS = ("mars-gp", "mars-bnn")
+MARS = ("mars-gp", "mars-fsvgd")
 MARS_PAPER = ("mars-gp-paper", "mars-bnn-paper")
+MARS_EXACT = ("mars-gp-exact", "interpolated-mixture")
+MARS_LETTER = ("mars-gp-letter", "mars-bnn-letter")
 GROUPS: dict[str, tuple[str, ...]] = {
     "rules without learning": RULES,
     "each task alone": ALONE,
     "learned from all tasks": LEARNED,
     "MARS": MARS,
-    "MARS in the paper's configuration": MARS_PAPER,
+    "the paper's MARS, repaired": MARS_PAPER,
+    "the same, with the exact score or posterior": MARS_EXACT,
+    "MARS to the letter of the paper": MARS_LETTER,
     "knows the truth": (ORACLE,),
 }
 ABLATIONS = ("mars-ssge", "mars-no-spectral", "mars-gp-mean")
@@ -92,7 +96,7 @@ def published() -> dict[str, Any]:
 def paper_figure(table: str, method: str, column: str) -> Figure | None:
     """The paper's figure; the column is one of our environments, or for table 6 one of the paper's columns."""
     rows = published()[table]
-    for name in _PAPER_METHOD.get(method.removesuffix("-paper"), ()):
+    for name in _PAPER_METHOD.get(method.removesuffix("-paper").removesuffix("-letter"), ()):
         found = rows.get(name, {}).get(_PAPER_ENVIRONMENT.get(column, column))
         if found is not None:
             return Figure(*found)
@@ -101,11 +105,11 @@ def paper_figure(table: str, method: str, column: str) -> Figure | None:
 
 def ablated(method: str) -> str | None:
     """The method that an ablation is made from."""
-    name, suffix = method.removesuffix("-paper"), "-paper" if method.endswith("-paper") else ""
+    name, suffix = method.removesuffix("-letter"), "-letter" if method.endswith("-letter") else ""
     is_ablation = name in (*ABLATIONS, *OTHER_ABLATIONS, *INTERPOLATORS) and name not in MARS
     return f"mars-gp{suffix}" if is_ablation else None
 
 
-def in_paper_configuration(methods: tuple[str, ...]) -> tuple[str, ...]:
-    """The same methods in the paper's configuration."""
-    return tuple(f"{name}-paper" for name in methods)
+def to_the_letter(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """The same methods to the letter of the paper."""
+    return tuple(f"{name}-letter" for name in methods)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
+from scoreprior._settings import check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.fit import fit_process
@@ -20,6 +21,10 @@ from scoreprior.tasks import PaddedTasks
 
 LENGTHSCALES = tuple(10.0 ** (-3 + 4 * i / 9) for i in range(10))
 """The paper's candidates: 10 log-spaced points in [0.001, 10]."""
+WIDE_LENGTHSCALES = tuple(10.0 ** (-2 + i / 4) for i in range(17))
+"""Log-spaced points in [0.01, 100]; 100 standard deviations of the inputs are a constant function."""
+NOISE_RATIOS = tuple(10.0 ** (-2.25 + i / 4) for i in range(11))
+"""Candidates of noise over the function's standard deviation; with less, single precision has no inverse."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,25 +55,35 @@ class MaternInterpolator:
     The lengthscale maximises the log likelihood of 4-fold cross-validation, averaged over tasks.
 
     Args:
-        noise_std: observation noise, which the paper does not name; standardised units.
+        noise_std: observation noise, which the paper does not name, standardised units; None: this and the function's
+            standard deviation, 1 in the paper, maximise the same likelihood.
         lengthscales: candidates.
         mean_only: every draw is the posterior mean (the paper's "GP mean" ablation).
     """
 
-    noise_std: float = 0.1
+    noise_std: float | None = 0.1
     lengthscales: tuple[float, ...] = LENGTHSCALES
     mean_only: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.noise_std > 0 and self.lengthscales and min(self.lengthscales) > 0):
-            raise ValueError("noise_std and every candidate of lengthscales (at least one) must be positive.")
+        check_positive(self, "noise_std")
+        if not (self.lengthscales and min(self.lengthscales) > 0):
+            raise ValueError("Every candidate of lengthscales (at least one) must be positive.")
+
+    @classmethod
+    def cross_validated(cls, *, mean_only: bool = False) -> MaternInterpolator:
+        """Noise, standard deviation and lengthscale, up to 100, by cross-validation."""
+        return cls(noise_std=None, lengthscales=WIDE_LENGTHSCALES, mean_only=mean_only)
 
     def fit(self, tasks: PaddedTasks, key: KeyLike, *, progress: bool = False) -> FittedGP:
-        """Choose the lengthscale and condition the process on every task; takes seconds and shows no progress."""
-        noise_std, lengthscales = jnp.float32(self.noise_std), jnp.asarray(self.lengthscales, jnp.float32)
-        scores = cross_validate(tasks, lengthscales, noise_std, task_keys(key, len(tasks.mask)))
-        process = matern_process(lengthscales[jnp.argmax(scores)], noise_std)
-        return condition_each(process, tasks, self.mean_only)
+        """Choose the kernel and condition the process on every task; takes seconds and shows no progress."""
+        lengthscales, keys = jnp.asarray(self.lengthscales, jnp.float32), task_keys(key, len(tasks.mask))
+        if self.noise_std is None:
+            std, lengthscale, noise_std = best_kernel(tasks, lengthscales, jnp.asarray(NOISE_RATIOS, jnp.float32), keys)
+        else:
+            std, noise_std = jnp.ones(()), jnp.float32(self.noise_std)
+            lengthscale = lengthscales[jnp.argmax(cross_validate(tasks, lengthscales, noise_std, keys))]
+        return condition_each(matern_process(lengthscale, noise_std, std), tasks, self.mean_only)
 
     def with_budget(self, share: float) -> MaternInterpolator:
         """Itself: nothing iterates."""
@@ -99,9 +114,11 @@ def condition_each(process: GaussianProcess, tasks: PaddedTasks, mean_only: bool
     return FittedGP(_condition(process, tasks), process, mean_only)
 
 
-def matern_process(lengthscale: Float[Array, ""], noise_std: Float[Array, ""]) -> GaussianProcess:
-    """The paper's process: zero mean, unit variance, isotropic Matern-5/2 kernel."""
-    return GaussianProcess(ZeroMean(), Matern(jnp.ones(()), lengthscale[None], 2.5), noise_std)
+def matern_process(
+    lengthscale: Float[Array, ""], noise_std: Float[Array, ""], std: Float[Array, ""] | None = None
+) -> GaussianProcess:
+    """The paper's process: zero mean, isotropic Matern-5/2 kernel, unit variance if no other is given."""
+    return GaussianProcess(ZeroMean(), Matern(jnp.ones(()) if std is None else std, lengthscale[None], 2.5), noise_std)
 
 
 @eqx.filter_jit
@@ -116,16 +133,53 @@ def cross_validate(
 
     Each term is log p(y) - log p(y_rest): zero for the empty folds of tasks with fewer points than folds.
     """
-    held = jax.vmap(lambda mask, key: folds(mask, key, count))(tasks.mask, keys)
-    # Kept points: all of them, then all but one fold.
-    kept = jnp.concatenate([tasks.mask[:, None], tasks.mask[:, None] & ~held], axis=1)
+    kept = _kept(tasks, keys, count)
+    return jax.lax.map(
+        lambda lengthscale: _held_out(matern_process(lengthscale, noise_std), tasks, kept) / len(tasks.mask),
+        lengthscales,
+    )
 
-    def score(lengthscale: Float[Array, ""]) -> Float[Array, ""]:
-        likelihood = jax.vmap(matern_process(lengthscale, noise_std).log_likelihood, in_axes=(None, None, 0))
-        values = jax.vmap(likelihood)(tasks.x, tasks.y, kept)
-        return jnp.mean(jnp.sum(values[:, :1] - values[:, 1:], axis=1))
 
-    return jax.lax.map(score, lengthscales)
+@eqx.filter_jit
+def best_kernel(
+    tasks: PaddedTasks,
+    lengthscales: Float[Array, " p"],
+    ratios: Float[Array, " r"],
+    keys: PRNGKeyArray,
+    count: int = 4,
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+    """Standard deviation, lengthscale and noise that maximise the held-out folds' log density together.
+
+    With covariance s^2 (K + r^2 I) it is c - Q / (2 s^2) - M log s for M held-out points, so the best s^2 is Q / M: only
+    lengthscale and r are searched.
+    """
+    kept = _kept(tasks, keys, count)
+    total = jnp.sum(tasks.mask)
+    without = tasks._replace(y=jnp.zeros_like(tasks.y))
+
+    def score(pair: Float[Array, "2"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        process = matern_process(pair[0], pair[1])
+        constant = _held_out(process, without, kept)
+        variance = jnp.maximum(2 * (constant - _held_out(process, tasks, kept)) / total, 1e-6)
+        return constant - 0.5 * total * (1 + jnp.log(variance)), jnp.sqrt(variance)
+
+    pairs = jnp.stack(jnp.meshgrid(lengthscales, ratios, indexing="ij"), axis=-1).reshape(-1, 2)
+    scores, stds = jax.lax.map(score, pairs)
+    best = jnp.nanargmax(scores)
+    return stds[best], pairs[best, 0], stds[best] * pairs[best, 1]
+
+
+def _kept(tasks: PaddedTasks, keys: PRNGKeyArray, count: int) -> Bool[Array, "n count+1 m"]:
+    """Which points are kept: all of them, then all but one fold."""
+    held = jax.vmap(lambda mask, key: folds(mask, key, count))(jnp.asarray(tasks.mask), keys)
+    return jnp.concatenate([tasks.mask[:, None], tasks.mask[:, None] & ~held], axis=1)
+
+
+def _held_out(process: GaussianProcess, tasks: PaddedTasks, kept: Bool[Array, "n c m"]) -> Float[Array, ""]:
+    """Sum over tasks and folds of log p(y) - log p(y_rest)."""
+    likelihood = jax.vmap(process.log_likelihood, in_axes=(None, None, 0))
+    values = jax.vmap(likelihood)(tasks.x, tasks.y, kept)
+    return jnp.sum(values[:, :1] - values[:, 1:])
 
 
 @eqx.filter_jit(**LEVEL_1_NO_FUSION)

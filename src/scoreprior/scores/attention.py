@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 if TYPE_CHECKING:
     from scoreprior.scores.network import NetworkConfig
@@ -91,14 +91,17 @@ class Attention(eqx.Module):
         self.heads = config.heads
 
     def __call__(
-        self, tokens: Float[Array, "k e"], addresses: Float[Array, "k e"] | None
+        self,
+        tokens: Float[Array, "k e"],
+        addresses: Float[Array, "k e"] | None,
+        there: Bool[Array, " k"] | None = None,
     ) -> tuple[Float[Array, "k e"], AttentionTrace]:
-        """Attend: queries and keys from `addresses` (from `tokens` if None), values from `tokens`."""
+        """Attend: queries and keys from `addresses` (from `tokens` if None), values from `tokens` that are there."""
         projected = self.projections(tokens) if addresses is None else self._address(tokens, addresses)
         # Split, unlike slices, has a cheap transpose: one concatenation instead of three padded sums.
         query, key, value = (part.reshape(len(tokens), self.heads, -1) for part in jnp.split(projected, 3, axis=1))
         logits = jnp.einsum("ihc,jhc->hij", query * query.shape[-1] ** -0.5, key)
-        weights = jax.nn.softmax(logits)
+        weights = jax.nn.softmax(logits if there is None else jnp.where(there, logits, -1e9))
         output = jnp.einsum("hij,jhc->ihc", weights, value)
         return self.out(output.reshape(len(tokens), -1)), AttentionTrace(query, key, value, output, weights)
 
@@ -176,10 +179,13 @@ class Block(eqx.Module):
         self.output = Linear(width, config.embedding)
 
     def __call__(
-        self, tokens: Float[Array, "k e"], addresses: Float[Array, "k e"] | None
+        self,
+        tokens: Float[Array, "k e"],
+        addresses: Float[Array, "k e"] | None,
+        there: Bool[Array, " k"] | None = None,
     ) -> tuple[Float[Array, "k e"], tuple[AttentionTrace, Float[Array, "k w"]]]:
         """The tokens after the block, and what tangents through it need."""
-        attended, trace = self.attention(tokens, addresses)
+        attended, trace = self.attention(tokens, addresses, there)
         tokens = tokens + attended
         before = self.hidden(tokens)
         return tokens + self.output(elu(before)), (trace, elu_slope(before))

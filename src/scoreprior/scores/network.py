@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior.scores.attention import Block, Linear, randomise
@@ -34,10 +35,13 @@ class NetworkConfig:
     attention_init_scale: float = 2.0  # the paper: 2
     normalisation: Normalisation = "spectral"
     multiplier: float = 1.0  # spectral norm of every normalised layer; the paper: 1
+    frequencies: int = 0  # frozen random Fourier features of x beside x, a cosine and a sine of each; the paper: 0
 
     def __post_init__(self) -> None:
         check_counts(self, "embedding", "heads", "key_size", "blocks", "widening")
         check_positive(self, "multiplier", "attention_init_scale")
+        if not (isinstance(self.frequencies, int) and self.frequencies >= 0):
+            raise ValueError(f"frequencies must be a whole number of at least 0, not {self.frequencies}.")
         check_choice("attention", self.attention, get_args(AttentionVariant))
         check_choice("normalisation", self.normalisation, get_args(Normalisation))
 
@@ -60,32 +64,52 @@ class ScoreNetwork(eqx.Module):
     dim: int = eqx.field(static=True)
     attention: AttentionVariant = eqx.field(static=True)
     noise_conditional: bool = eqx.field(static=True)
+    frequencies: Float[Array, "d w"] | None = None
 
-    def __init__(self, dim: int, config: NetworkConfig, key: PRNGKeyArray, *, noise_conditional: bool = False):
+    def __init__(
+        self,
+        dim: int,
+        config: NetworkConfig,
+        key: PRNGKeyArray,
+        *,
+        noise_conditional: bool = False,
+        lengthscale: Float[Array, ""] | float = 1.0,
+    ):
+        """The lengthscale is that of the Fourier features, in standardised units of x."""
         if dim < 0 or (dim == 0 and config.attention != "tokens"):
             raise ValueError(f"{config.attention!r} attention needs inputs, but dim is {dim}.")
-        values, width = 1 + noise_conditional, config.embedding
+        values, inputs, width = 1 + noise_conditional, dim + 2 * config.frequencies * (dim > 0), config.embedding
         if config.attention == "tokens":
-            layers: list[Linear | None] = [Linear(values + dim, width), None]
+            layers: list[Linear | None] = [Linear(values + inputs, width), None]
         else:
             half = width // 2 if config.attention == "separate-embeddings" else 0
-            layers = [Linear(values, width - half), Linear(dim, half or width)]
+            layers = [Linear(values, width - half), Linear(inputs, half or width)]
         layers.append(Linear(width, 1, normalisable=False))
         blocks = tuple(Block(config) for _ in range(config.blocks))
         drawn, self.blocks = randomise((layers, blocks), key)
         self.embed_values, self.embed_inputs, self.final = drawn  # type: ignore[assignment]
         self.multiplier = jnp.float32(config.multiplier) if config.normalisation == "spectral" else None
+        self.frequencies = None
+        if inputs > dim:
+            self.frequencies = _matern_frequencies(dim, config.frequencies, jax.random.fold_in(key, 1)) / lengthscale
         self.dim = dim
         self.attention = config.attention
         self.noise_conditional = noise_conditional
 
     def __call__(
-        self, f: Float[Array, " k"], x: Float[Array, "k d"], noise: Float[Array, "*#k"] | None = None
+        self,
+        f: Float[Array, " k"],
+        x: Float[Array, "k d"],
+        noise: Float[Array, "*#k"] | None = None,
+        there: Bool[Array, " k"] | None = None,
     ) -> Float[Array, " k"]:
-        """The score at f (k,) on the measurement set x (k, d); only a noise-conditional network reads the level."""
+        """The score at f (k,) on the measurement set x (k, d); only a noise-conditional network reads the level.
+
+        Points that are not there do not influence the others.
+        """
         tokens, addresses = self._embed(f, x, noise)
         for block in self.blocks:
-            tokens, _ = block(tokens, addresses)
+            tokens, _ = block(tokens, addresses, there)
         return self.final(tokens)[:, 0]
 
     def value_and_divergence(
@@ -122,6 +146,9 @@ class ScoreNetwork(eqx.Module):
                 raise ValueError("This score network needs a noise level.")
             levels = jnp.broadcast_to(jnp.log(noise), f.shape)[:, None]
             values = jnp.concatenate([values, levels], axis=1)
+        if self.frequencies is not None:
+            angles = x @ jax.lax.stop_gradient(self.frequencies)
+            x = jnp.concatenate([x, jnp.cos(angles), jnp.sin(angles)], axis=1)
         if self.embed_inputs is None:
             return self.embed_values(jnp.concatenate([values, x], axis=1)), None
         embedded, inputs = self.embed_values(values), self.embed_inputs(x)
@@ -135,3 +162,10 @@ class ScoreNetwork(eqx.Module):
         if self.attention != "separate-embeddings" or self.embed_inputs is None:
             return row
         return jnp.concatenate([row, jnp.zeros(len(self.embed_inputs.bias), row.dtype)])
+
+
+def _matern_frequencies(dim: int, count: int, key: PRNGKeyArray) -> Float[Array, "d w"]:
+    """Draws from the spectral density of the Matern-5/2 kernel of lengthscale 1: a multivariate t with 5 degrees."""
+    normal_key, scale_key = jax.random.split(key)
+    scale = jnp.sqrt(jax.random.chisquare(scale_key, 5, (count,)) / 5)
+    return jax.random.normal(normal_key, (dim, count)) / scale

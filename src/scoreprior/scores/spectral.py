@@ -82,10 +82,21 @@ def normalisable(network: PyTree) -> list[Linear]:
 
 
 def trainable(network: PyTree) -> PyTree[bool]:
-    """Filter for `eqx.partition`: all floating-point arrays but the singular vectors and the multiplier."""
+    """Filter for `eqx.partition`: all floating-point arrays but singular vectors, multiplier and frequencies."""
     spec = jax.tree.map(eqx.is_inexact_array, network)
-    freeze = _over(ScoreNetwork, lambda one: _with(one, multiplier=None if one.multiplier is None else False), spec)
+
+    def frozen(one: ScoreNetwork) -> ScoreNetwork:
+        names = [name for name in ("multiplier", "frequencies") if getattr(one, name) is not None]
+        return _with(one, **dict.fromkeys(names, False)) if names else one
+
+    freeze = _over(ScoreNetwork, frozen, spec)
     return _over_layers(lambda layer: _with(layer, singular=False), freeze)
+
+
+def only_networks(tree: PyTree) -> PyTree[bool]:
+    """`trainable` of the score networks in a tree, and nothing else."""
+    is_network = _is(ScoreNetwork)
+    return jax.tree.map(lambda node: trainable(node) if is_network(node) else False, tree, is_leaf=is_network)
 
 
 def stacked(layer: Linear) -> Float[Array, "in p out"]:

@@ -12,8 +12,8 @@ from scoreprior.bench.catalogue import (
     PAPER_ENVIRONMENTS,
     STAND_INS,
     Figure,
-    in_paper_configuration,
     paper_figure,
+    to_the_letter,
 )
 from scoreprior.bench.cell import ORACLE
 from scoreprior.bench.report.ranking import bold
@@ -24,11 +24,11 @@ Groups = Mapping[str, Sequence[str]]
 
 ABLATION_GROUPS: Groups = {
     "MARS": ("mars-gp", *ABLATIONS, *OTHER_ABLATIONS),
-    "MARS in the paper's configuration": in_paper_configuration(("mars-gp", *ABLATIONS, *OTHER_ABLATIONS)),
+    "MARS to the letter of the paper": to_the_letter(("mars-gp", *ABLATIONS, *OTHER_ABLATIONS)),
 }
 INTERPOLATOR_GROUPS: Groups = {
     "MARS": INTERPOLATORS,
-    "MARS in the paper's configuration": in_paper_configuration(INTERPOLATORS),
+    "MARS to the letter of the paper": to_the_letter(INTERPOLATORS),
 }
 _PER_TASK = (
     "Per task, then averaged, as in the paper. The floor is what a perfectly calibrated predictor would get with so "
