@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._linalg import cholesky, mask_gram, solve_lower
 from scoreprior.inference._base import Inference
 from scoreprior.interpolators.mixture import ProcessMixture
 from scoreprior.predictive import Mixture
@@ -41,6 +42,19 @@ class ExactMixture(Inference):
         places = (jnp.arange(self.components) + 0.5) / self.components
         chosen = jnp.clip(jnp.searchsorted(share, places), 0, len(share) - 1)
         return Mixture(means[chosen], jnp.sqrt(variances)[chosen])
+
+    def draw(self, state: PaddedTasks, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """A joint draw of one task's process given the points, tasks by their weights."""
+        task_key, draw_key = jax.random.split(key)
+        log_weights, means, _ = self.mixture.condition(state, x, self.noise_std, self.level)
+        chosen = jax.random.categorical(task_key, log_weights)
+        noise = jnp.sqrt(self.noise_std**2 + self.level**2)
+        covariance = self.mixture.moments(jnp.concatenate([state.x, x]), noise)[1][chosen]
+        m = len(state.y)
+        cross = jnp.where(state.mask[:, None], covariance[:m, m:], 0.0)
+        white = solve_lower(cholesky(mask_gram(covariance[:m, :m], state.mask)), cross)
+        root = cholesky(covariance[m:, m:] - white.T @ white)
+        return means[chosen] + root @ jax.random.normal(draw_key, (len(x),))
 
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """A draw of one task's process."""

@@ -15,7 +15,9 @@ from scoreprior.bench.catalogue import (
     PAPER_ENVIRONMENTS,
     RULES,
     STAND_INS,
+    ablated,
     paper_figure,
+    to_the_letter,
 )
 from scoreprior.bench.report.ranking import best_of, bold, competitors
 from scoreprior.bench.report.results import Results
@@ -144,14 +146,13 @@ def paper_reached(results: Results) -> str:
 def ablations(results: Results) -> str:
     """On how many environments an ablation is worse than MARS in pooled calibration or log score, as in the paper."""
     parts = []
-    for suffix in ("", "-letter"):
-        base = f"mars-gp{suffix}"
-        for name in ABLATIONS:
-            compared = [_worse_by(results, environment, f"{name}{suffix}", base) for environment in PAPER_ENVIRONMENTS]
-            known = [p for p in compared if p is not None]
-            clearly = sum(p < LEVEL for p in known)
-            verdict = f"worse on {sum(p < 1 for p in known)} of {len(known)}, significantly on {clearly}"
-            parts.append(f"{name}{suffix}: {verdict if known else 'not run'}")
+    for name in ("mars-ssge", *to_the_letter(ABLATIONS)):
+        base = ablated(name) or ""
+        compared = [_worse_by(results, environment, name, base) for environment in PAPER_ENVIRONMENTS]
+        known = [p for p in compared if p is not None]
+        clearly = sum(p < LEVEL for p in known)
+        verdict = f"worse on {sum(p < 1 for p in known)} of {len(known)}, significantly on {clearly}"
+        parts.append(f"{name}: {verdict if known else 'not run'}")
     return (
         f"Ablations, worse than the method they are made from (with the same seeds) in pooled calibration or log score "
         f"on so many of the paper's {len(PAPER_ENVIRONMENTS)} environments: " + "; ".join(parts) + "."
