@@ -126,12 +126,12 @@ def test_all_that_a_method_holds_or_a_tuner_tries_may_be_set(name):
 
 
 def test_settings_are_of_their_kind():
-    right = {"training.clip": math.inf, "training.patience": None, "points": 3, "bnn.hidden": (8,), "smoothing": 0}
-    check_settings(["mars-gp"], right)
-    wrong = {"points": 3.5, "average": 1, "bnn.hidden": (8, "8"), "measurement": "guess", "smoothing": True}
+    right = {"training.clip": math.inf, "networks": 3, "inference.bnn.hidden": (8,), "inference.smoothing": 0}
+    check_settings(["mars-fsvgd"], right)
+    wrong = {"networks": 2.5, "average": 1, "inference.bnn.hidden": (8, "8"), "anchor.mean": "guess", "noised": True}
     for setting, value in wrong.items():
-        with pytest.raises(UnknownNameError, match=f"mars-gp: {setting} cannot be"):
-            check_settings(["mars-gp"], {setting: value})
+        with pytest.raises(UnknownNameError, match=f"mars-fsvgd: {setting} cannot be"):
+            check_settings(["mars-fsvgd"], {setting: value})
     with pytest.raises(UnknownNameError, match="context cannot be"):
         check_settings(["np"], {"context": (0.1, 0.2, 0.3)})
 

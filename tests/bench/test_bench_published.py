@@ -205,7 +205,7 @@ def test_the_command_says_what_it_wrote(tmp_path):
 def test_the_published_archives_hold_whole_records_under_their_own_names():
     out = REPOSITORY / "results" / "bench"
     found = read_records(out)
-    assert len(found) == len({record["key"] for _, record in found}) > 1000
+    assert len(found) == len({record["key"] for _, record in found}) > 900
     for cell, record in found:
         assert record["key"] == cell.key
         assert f"records/{cell.environment}/{cell.method}.jsonl" in published(out, cell.environment)

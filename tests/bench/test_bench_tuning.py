@@ -147,10 +147,10 @@ def test_every_split_has_trials_and_a_selection_of_its_own(tmp_path):
     assert load_selection(tmp_path, "sinusoid", "np") == first
     assert load_selection(tmp_path, "sinusoid", "np", 1) == second
     assert load_selection(tmp_path, "sinusoid", "np", 2) is None
-    save_selection(tmp_path, replace(second, method="mars-gp", settings={"points": 7}))
-    assert selected_overrides(tmp_path, "sinusoid", "mars-gp") is None
-    assert selected_overrides(tmp_path, "sinusoid", "mars-gp-mean", 1) == selected_overrides(
-        tmp_path, "sinusoid", "mars-gp", 1
+    save_selection(tmp_path, replace(second, method="mars-gp-letter", settings={"inference.bandwidth": 7.0}))
+    assert selected_overrides(tmp_path, "sinusoid", "mars-gp-letter") is None
+    assert selected_overrides(tmp_path, "sinusoid", "mars-gp-mean-letter", 1) == selected_overrides(
+        tmp_path, "sinusoid", "mars-gp-letter", 1
     )
     for split, selection in enumerate((first, second)):
         everything = Plan(["sinusoid"], ["np"], 1, splits=(split,), paper_protocol=True).cells(tmp_path)

@@ -13,7 +13,7 @@ RULES = ("last-value", "context-mean", "newest-lag", "ridge")
 ALONE = ("vanilla-gp", "vanilla-bnn", "fbnn-gp", "fbnn-gp-vi")
 LEARNED = (
     *("maml", "bmaml", "np", "anp", "ndp", "mlap", "pacoh-gp-map", "pacoh-gp", "pacoh-nn"),
-    *("pooled-gp", "hierarchical-gp"),
+    *("pooled-gp", "hierarchical-gp", "stack"),
 )
 MARS = ("mars-gp", "mars-fsvgd")
 MARS_PAPER = ("mars-gp-paper", "mars-bnn-paper")
