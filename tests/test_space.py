@@ -71,6 +71,7 @@ def test_every_draw_from_a_methods_space_is_a_config_of_it(name: str):
         "pooled-gp",
         "hierarchical-gp",
         "stack",
+        "interpolated-mixture",
     }
     rng = np.random.default_rng(0)
     for _ in range(10):

@@ -106,7 +106,7 @@ def paper_figure(table: str, method: str, column: str) -> Figure | None:
 def ablated(method: str) -> str | None:
     """The method that an ablation is made from."""
     name, suffix = method.removesuffix("-letter"), "-letter" if method.endswith("-letter") else ""
-    is_ablation = name in (*ABLATIONS, *OTHER_ABLATIONS, *INTERPOLATORS) and name not in MARS
+    is_ablation = name in (*ABLATIONS, *OTHER_ABLATIONS, *INTERPOLATORS) and name not in ("mars-gp", "mars-bnn")
     return f"mars-gp{suffix}" if is_ablation else None
 
 

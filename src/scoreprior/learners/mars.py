@@ -67,8 +67,6 @@ class PlainMARS:
         noise_std: observation noise, standardised units; None takes the interpolator's, by cross-validation.
     """
 
-    space: ClassVar[Space] = {**_mars_space.NETWORK, **_mars_space.INFERENCE}
-
     interpolator: Interpolator = field(default_factory=MaternInterpolator.cross_validated)
     network: NetworkConfig | None = field(default_factory=lambda: NetworkConfig(frequencies=16, multiplier=2.0))
     objective: ScoreMatching = field(default_factory=Denoising.repaired)
@@ -91,6 +89,11 @@ class PlainMARS:
             raise ValueError("PlainMARS holds no tasks out: training.patience must be None.")
         if self.least_points is not None and not (self.objective.any_size and self.least_points <= self.points):
             raise ValueError("least_points is at most points, and needs the Denoising objective; else it is None.")
+
+    @property
+    def space(self) -> Space:
+        """What a tuner may vary; without a network, nothing of its training."""
+        return {**(_mars_space.NETWORK if self.network else {}), **_mars_space.INFERENCE}
 
     @classmethod
     def dropout(cls) -> PlainMARS:
