@@ -91,10 +91,9 @@ def test_the_posterior_score_of_an_untrained_network_is_the_gaussian_posteriors(
 @pytest.mark.slow
 def test_fsvgd_along_the_score_of_an_untrained_network_finds_the_gaussian_posterior():
     process = anchor()
-    places = PaddedTasks(jnp.linspace(-3, 3, 40)[None, :, None], jnp.zeros((1, 40)), jnp.ones((1, 40), bool))
+    box = Box(jnp.array([-3.0]), jnp.array([3.0]))
     config = ParticleConfig(fsvgd=FSVGDConfig(steps=500, learning_rate=3e-3, bandwidth=10.0, measurement_points=12))
-    inference = particles_along(ensemble(), jnp.geomspace(3.0, 0.03, 4), places, config, jax.random.key(0))
-    inference = eqx.tree_at(lambda i: i.box, inference, Box(jnp.array([-3.0]), jnp.array([3.0])))
+    inference = particles_along(ensemble(), jnp.geomspace(3.0, 0.03, 4), box, box, config)
     state = eqx.filter_jit(inference.infer)(CONTEXT, jax.random.key(1))
     grid = jnp.linspace(-2.5, 2.5, 30)[:, None]
     ours = eqx.filter_jit(inference.predict)(state, grid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +13,7 @@ import pytest
 
 import scoreprior as sp
 from scoreprior.gp import ProcessConfig
-from scoreprior.inference import Average, ClosedForm
+from scoreprior.inference import Average, Box, ClosedForm
 from scoreprior.inference.denoised import Denoised
 from scoreprior.learners import denoised_mars
 from scoreprior.learners._split_nll import split_nll, task_nll
@@ -138,14 +139,14 @@ def test_rounded_targets_are_learned_by_their_rounding_interval():
     rng = np.random.default_rng(0)
     levels = rng.integers(0, 4, (40, 1))
     tasks = sp.TaskSet.from_arrays(rng.uniform(-1, 1, (40, 10)), np.repeat(levels, 10, axis=1).astype(float))
-    problem = denoised_mars._Problem.of(tasks)
+    problem = denoised_mars._Problem.of(tasks, jax.random.key(0))
     assert problem.step == 1.0
     loss = sp.MARS(**SMALL)._loss(problem, np.arange(40))
     np.testing.assert_allclose(loss.half_width * problem.standardizer.y_std, 0.5, rtol=1e-5)
 
 
 def test_known_points_are_any_or_the_first_ones():
-    problem, seen = denoised_mars._Problem.of(steps(20, 0)), []
+    problem, seen = denoised_mars._Problem.of(steps(20, 0), jax.random.key(0)), []
 
     def watching(points: Points) -> Mixture:
         seen.append(np.asarray(points.there))
@@ -160,6 +161,25 @@ def test_known_points_are_any_or_the_first_ones():
     assert all(first[:10])
     assert not all(first[10:])
     assert all(known.sum() < 20 for known in seen)  # one is left to predict
+
+
+def test_further_points_are_draws_of_the_anchor_given_the_task(prior):
+    """At a known place with little noise elsewhere, draws scatter by twice the noise around the known value."""
+    member = jax.tree.map(lambda leaf: leaf[0], prior.inference.denoiser.members)
+    problem = denoised_mars._Problem.of(steps(20, 0), jax.random.key(0))
+    loss = sp.MARS(**SMALL, interpolated=1.0, further=3)._loss(problem, np.arange(20))
+    task = PaddedTasks(*(leaf[0] for leaf in loss.tasks))
+    loss = replace(loss, places=Box(task.x[0], task.x[0]))
+    draw = eqx.filter_jit(lambda key: loss.with_further(member.anchor, task, key))
+    some = jax.vmap(draw)(jax.random.split(jax.random.key(0), 500))
+    assert some.y.shape == (500, 23)
+    assert bool(some.mask[:, 20:].all())
+    np.testing.assert_array_equal(some.y[:, :20], np.broadcast_to(task.y, (500, 20)))
+    mean, variance = member.anchor.predict_marginals(member.anchor.condition(*task), task.x[:1])
+    std = np.sqrt(variance[0] + member.anchor.noise_std**2)
+    drawn = np.asarray(some.y[:, 20])
+    assert abs(drawn.mean() - mean[0]) < 4 * std / np.sqrt(500)
+    assert abs(drawn.std() / std - 1) < 4 / np.sqrt(2 * 500)
 
 
 def test_checkpoints_are_one_for_each_network(tmp_path):

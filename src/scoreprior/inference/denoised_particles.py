@@ -26,7 +26,7 @@ from scoreprior.inference.anchored import ScaledNetwork, WarmStart
 from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.denoised import Denoised, known_beside
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
-from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
+from scoreprior.inference.measurement import Box, MeasurementDistribution
 from scoreprior.inference.particles import one_of, smooth
 from scoreprior.inference.svgd import static_part
 from scoreprior.predictive import Mixture
@@ -150,18 +150,18 @@ class DenoisedParticles(Inference):
 def particles_along(
     denoiser: DenoiserEnsemble,
     ladder: Float[Array, " t"],
-    tasks: PaddedTasks,
+    measurement: MeasurementDistribution,
+    box: Box,
     config: ParticleConfig,
-    key: PRNGKeyArray,
 ) -> DenoisedParticles:
-    """fSVGD along the denoiser's score, measured around the training tasks' inputs."""
+    """fSVGD along the denoiser's score."""
     coarse, fine = map(jnp.float32, config.levels)
     return DenoisedParticles(
         denoiser=denoiser,
         ladder=ladder,
         levels=NoiseLevels(fine, coarse),
-        measurement=DataDriven.around(tasks, key),
-        box=Box.around(tasks),
+        measurement=measurement,
+        box=box,
         hyper=config.fsvgd.hyper(denoiser.anchor.noise_std),
         smoothing=jnp.float32(config.smoothing),
         bnn=config.bnn,

@@ -21,9 +21,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from scoreprior._interval import mixture_interval_log_prob
 from scoreprior._settings import check_counts
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp import GaussianProcess, ProcessAverage, ProcessConfig, fit_average, fit_process
@@ -33,9 +32,11 @@ from scoreprior.inference.average import average_of
 from scoreprior.inference.closed_form import ClosedForm
 from scoreprior.inference.denoised import Denoised
 from scoreprior.inference.denoised_particles import ParticleConfig, particles_along
+from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
+from scoreprior.learners._denoising import DenoisingLoss, HeldOutLoss
 from scoreprior.learners._function_prior import FunctionPrior, notes_of
 from scoreprior.learners._split_nll import task_nll
-from scoreprior.scores.denoiser import Denoiser, DenoiserConfig, DenoiserEnsemble, Points
+from scoreprior.scores.denoiser import Denoiser, DenoiserConfig, DenoiserEnsemble
 from scoreprior.space import Choice, Range, Space
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution
 from scoreprior.training import TrainingConfig, train
@@ -61,6 +62,10 @@ class DenoisedMARS:
         noised: share of the tasks of a step whose points are known up to noise; those of the others are unknown.
         ordered: share of the tasks of a step whose known points are the first ones, in the order of the rows, as in a
             forecast; of the others any points are known.
+        interpolated: share of the tasks of a step that also have `further` points at places around all tasks' inputs,
+            drawn from the anchor given the task: the paper's interpolation. By default there are none: they teach the
+            network the anchor.
+        further: how many of these.
         levels: least and largest noise, standardised units.
         held_out: share of the tasks that a network does not see: they decide when its training stops, and all of them
             together whether the networks stay.
@@ -88,14 +93,16 @@ class DenoisedMARS:
     most_points: int = 64
     noised: float = 0.3
     ordered: float = 0.5
+    interpolated: float = 0.0
+    further: int = 8
     levels: tuple[float, float] = (0.03, 3.0)
     held_out: float = 0.2
     inference: ParticleConfig | None = None
     average: bool = True
 
     def __post_init__(self) -> None:
-        check_counts(self, "networks", "tasks_per_step", "most_points")
-        for name in ("noised", "ordered"):
+        check_counts(self, "networks", "tasks_per_step", "most_points", "further")
+        for name in ("noised", "ordered", "interpolated"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share in [0, 1], not {getattr(self, name)}.")
         if not 0 < self.levels[0] <= self.levels[1]:
@@ -129,7 +136,7 @@ class DenoisedMARS:
                 already, training goes on from it.
             resume: file to go on from, if it is another one.
         """
-        problem = _Problem.of(tasks)
+        problem = _Problem.of(tasks, jax.random.fold_in(as_key(key), 3))
         inference: Inference | None = None
         metrics: dict[str, float] = {}
         if self.network is not None and round(self.held_out * len(tasks)) >= _FEWEST_HELD_OUT:
@@ -147,7 +154,7 @@ class DenoisedMARS:
 
         Neither the network nor the processes that predict a held-out task have seen it.
         """
-        split_key, network_key, place_key = jax.random.split(jax.random.fold_in(key, 2), 3)
+        split_key, network_key = jax.random.split(jax.random.fold_in(key, 2))
         shuffled = np.asarray(jax.random.permutation(split_key, len(problem.tasks)))
         size = round(self.held_out * len(shuffled))
         members, without, with_network, metrics = [], np.zeros(0), np.zeros(0), {}
@@ -174,7 +181,9 @@ class DenoisedMARS:
         ensemble = DenoiserEnsemble.of(members)
         if self.inference is None:
             return Denoised(ensemble, self._ladder), metrics
-        return particles_along(ensemble, self._ladder, problem.padded, self.inference, place_key), metrics
+        return particles_along(
+            ensemble, self._ladder, problem.places, Box.around(problem.padded), self.inference
+        ), metrics
 
     def _train(
         self,
@@ -196,7 +205,7 @@ class DenoisedMARS:
             self.training,
             train_key,
             trainable=_trainable(start),
-            validate=_HeldOut(self._loss(problem, several), held_key),
+            validate=HeldOutLoss(self._loss(problem, several), held_key),
             description="Learning the denoiser",
             **files,
         )
@@ -222,10 +231,10 @@ class DenoisedMARS:
             return fit_average(padded, self.anchor, key)
         return ProcessAverage(fit_process(padded, self.anchor, key))
 
-    def _loss(self, problem: _Problem, rows: Int[np.ndarray, " n"]) -> _Loss:
+    def _loss(self, problem: _Problem, rows: Int[np.ndarray, " n"]) -> DenoisingLoss:
         low, high = np.log(self.levels)
         single = {"f": jnp.float32}
-        return _Loss(
+        return DenoisingLoss(
             tasks=PaddedTasks(
                 *(jnp.asarray(np.asarray(leaf)[rows], single.get(leaf.dtype.kind)) for leaf in problem.padded)
             ),
@@ -234,8 +243,11 @@ class DenoisedMARS:
             log_low=jnp.float32(low),
             log_high=jnp.float32(high),
             half_width=jnp.float32(0.5 * problem.step / problem.standardizer.y_std),
+            interpolated=jnp.float32(self.interpolated),
+            places=problem.places if self.interpolated else None,
             batch=min(self.tasks_per_step, len(rows)),
             points=self.most_points,
+            further=self.further,
         )
 
 
@@ -245,18 +257,22 @@ def _closed_form(fitted: ProcessAverage) -> Inference:
 
 @dataclass(frozen=True)
 class _Problem:
-    """What networks are trained on and judged by: the tasks, also in standardised units, and their recording step."""
+    """What networks are trained on and judged by: the tasks, also in standardised units, and their recording step.
+
+    Places are where functions are measured: around all tasks' inputs.
+    """
 
     tasks: TaskSet
     standardizer: Standardizer
     padded: PaddedTasks
     step: float
+    places: MeasurementDistribution
 
     @classmethod
-    def of(cls, tasks: TaskSet) -> _Problem:
+    def of(cls, tasks: TaskSet, key: PRNGKeyArray) -> _Problem:
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded(dtype=np.float64)
-        return cls(tasks, standardizer, padded, resolution(tasks.y))
+        return cls(tasks, standardizer, padded, resolution(tasks.y), DataDriven.around(padded, key))
 
 
 def _numbered(files: dict[str, Any], number: int) -> dict[str, Any]:
@@ -265,63 +281,6 @@ def _numbered(files: dict[str, Any], number: int) -> dict[str, Any]:
         name: f"{Path(value)}.{number + 1}" if number and name != "progress" and value is not None else value
         for name, value in files.items()
     }
-
-
-class _Loss(eqx.Module):
-    """Mean negative log probability of the points that are not known, over a batch of tasks that are split at random.
-
-    Targets recorded in steps count by their rounding interval: a density could be made as high as one dares.
-    """
-
-    tasks: PaddedTasks
-    noised: Float[Array, ""]
-    ordered: Float[Array, ""]
-    log_low: Float[Array, ""]
-    log_high: Float[Array, ""]
-    half_width: Float[Array, ""]
-    batch: int = eqx.field(static=True)
-    points: int = eqx.field(static=True)
-
-    def __call__(self, denoiser: Denoiser, key: PRNGKeyArray) -> tuple[Float[Array, ""], dict[str, Array]]:
-        row_key, point_key, split_key = jax.random.split(key, 3)
-        rows = jax.random.randint(row_key, (self.batch,), 0, len(self.tasks.y))
-        some = PaddedTasks(*(leaf[rows] for leaf in self.tasks)).at_most(self.points, point_key)
-        losses = jax.vmap(lambda task, one: self.of_task(denoiser, task, one))(
-            some, jax.random.split(split_key, self.batch)
-        )
-        return jnp.mean(losses), {}
-
-    def of_task(self, denoiser: Denoiser, task: PaddedTasks, key: PRNGKeyArray) -> Float[Array, ""]:
-        """Of one task with a random number of known points, up to all but one."""
-        uniform_key, noise_key = jax.random.split(key)
-        size = len(task.mask)
-        uniform = jax.random.uniform(uniform_key, (size + 4,))
-        count, height, is_noised, is_ordered = uniform[:4]
-        order = jnp.where(is_ordered < self.ordered, jnp.arange(size) / size, uniform[4:])
-        order = jnp.where(task.mask, order, 2.0)
-        rank = jnp.sum(order[None, :] < order[:, None], axis=1)
-        known = task.mask & (rank < jnp.floor(count * jnp.sum(task.mask)))
-        level = jnp.exp(self.log_low + height * (self.log_high - self.log_low))
-        noise = jnp.where(known, 0.0, level)
-        there = known | (task.mask & (is_noised < self.noised))
-        values = task.y + noise * jax.random.normal(noise_key, task.y.shape)
-        locs, scales, *_ = denoiser(Points(task.x, values, noise, there))
-        log_prob = mixture_interval_log_prob(task.y, locs, scales, self.half_width)  # type: ignore[arg-type]
-        asked: Bool[Array, " m"] = task.mask & ~known
-        return -jnp.sum(jnp.where(asked, log_prob, 0.0)) / jnp.maximum(jnp.sum(asked), 1)
-
-
-class _HeldOut(eqx.Module):
-    """The loss of held-out tasks over fixed splits."""
-
-    loss: _Loss
-    key: PRNGKeyArray
-
-    def __call__(self, denoiser: Denoiser) -> Float[Array, " n"]:
-        point_key, split_key = jax.random.split(self.key)
-        tasks = self.loss.tasks.at_most(self.loss.points, point_key)
-        keys = jax.random.split(split_key, len(tasks.y))
-        return jax.vmap(lambda task, key: self.loss.of_task(denoiser, task, key))(tasks, keys)
 
 
 def _trainable(denoiser: Denoiser) -> Denoiser:
