@@ -28,6 +28,7 @@ lint: .venv/.installed-test
 bench: .venv/.installed
 	.venv/bin/python benchmarks/score_training.py
 	.venv/bin/python benchmarks/inference.py
+	.venv/bin/python benchmarks/denoiser.py
 	.venv/bin/python benchmarks/interpolation.py
 	.venv/bin/python benchmarks/compilation.py
 	.venv/bin/python benchmarks/freed_memory.py

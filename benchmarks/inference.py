@@ -24,6 +24,7 @@ from scoreprior._types import Score
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.inference import BNNConfig, Box, FSVGDConfig, FSVGDHyper, Network, fsvgd, init_particles
 from scoreprior.scores.exact import GaussianProcessScore
+from scoreprior.scores.levels import NoiseLevels
 from scoreprior.scores.network import NetworkConfig, ScoreNetwork
 from scoreprior.tasks import PaddedTasks
 
@@ -36,7 +37,7 @@ def scores() -> dict[str, Score]:
     kernel = Matern(jnp.asarray(1.0), jnp.asarray([0.7]), 2.5)
     key = jax.random.key(0)
     return {
-        "standard normal": lambda f, x: -f,
+        "standard normal": lambda f, x, noise: -f,
         "Gaussian process": GaussianProcessScore(ZeroMean(), kernel),
         "network 16, 2 heads of 8": ScoreNetwork(1, NetworkConfig(embedding=16, heads=2, key_size=8), key),
         "network 32, 4 heads of 8": ScoreNetwork(1, NetworkConfig(), key),
@@ -49,7 +50,7 @@ def runner(config: FSVGDConfig, chunk: int | None) -> Callable:
     @eqx.filter_jit
     def run(score: Score, hyper: FSVGDHyper, tasks: PaddedTasks, particles: Network, keys: PRNGKeyArray) -> Network:
         def one(task: tuple) -> Network:
-            return fsvgd.run(score, BOX, config, hyper, *task)
+            return fsvgd.run(score, NoiseLevels(jnp.float32(0.1)), BOX, config, hyper, *task)
 
         return jax.lax.map(one, (tasks, particles, keys), batch_size=chunk or len(keys))
 

@@ -45,7 +45,7 @@ FilePath = str | os.PathLike[str]
 
 _FEWEST_HELD_OUT = 2
 _VALIDATION_SPLITS = 256
-_RUNGS = 32  # noise levels of a joint draw
+_RUNGS = 16  # noise levels of a joint draw
 
 
 @dataclass(frozen=True)
