@@ -99,11 +99,10 @@ def main() -> None:
     xs = rng.uniform(-2, 2, (arguments.tasks, KNOWN))
     tasks = sp.TaskSet.from_arrays(xs, np.sin(xs))
     queries = [np.linspace(-2, 2, QUERIES)] * arguments.tasks
-    ladder = jnp.geomspace(3.0, 0.03, 16)
     both = DenoiserEnsemble.of(denoisers())
     config = override(ParticleConfig(), {"fsvgd.steps": arguments.fsvgd_steps})
-    direct = prior(Denoised(both, ladder), tasks)
-    particles = prior(particles_along(both, ladder, BOX, BOX, config), tasks)
+    direct = prior(Denoised(both), tasks)
+    particles = prior(particles_along(both, BOX, BOX, config), tasks)
     draws = eqx.filter_jit(
         lambda one, state, x, keys: jax.vmap(lambda context, own: jax.vmap(lambda key: one.draw(context, x, key))(own))(
             state, keys

@@ -86,14 +86,12 @@ class DenoisedParticles(Inference):
     """Networks, started as draws of the anchor's posterior, moved by fSVGD along the denoiser's posterior score.
 
     Args:
-        ladder: as that of `Denoised`, for draws of the prior.
         levels: the noise that the score is asked for.
         smoothing: share of the particles' variance that the predictive puts between them.
         warm_start: steps of the regression that starts the particles.
     """
 
     denoiser: DenoiserEnsemble
-    ladder: Float[Array, " t"]
     levels: NoiseLevels
     measurement: MeasurementDistribution
     box: Box
@@ -140,7 +138,7 @@ class DenoisedParticles(Inference):
 
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """One joint draw of observations y at x, given nothing."""
-        return Denoised(self.denoiser, self.ladder).sample(x, key)
+        return Denoised(self.denoiser).sample(x, key)
 
     def describe(self) -> str:
         """What it is."""
@@ -149,7 +147,6 @@ class DenoisedParticles(Inference):
 
 def particles_along(
     denoiser: DenoiserEnsemble,
-    ladder: Float[Array, " t"],
     measurement: MeasurementDistribution,
     box: Box,
     config: ParticleConfig,
@@ -158,7 +155,6 @@ def particles_along(
     coarse, fine = map(jnp.float32, config.levels)
     return DenoisedParticles(
         denoiser=denoiser,
-        ladder=ladder,
         levels=NoiseLevels(fine, coarse),
         measurement=measurement,
         box=box,

@@ -21,7 +21,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Int, PRNGKeyArray
 
 from scoreprior._settings import check_counts
 from scoreprior._types import KeyLike, as_key
@@ -45,7 +45,6 @@ FilePath = str | os.PathLike[str]
 
 _FEWEST_HELD_OUT = 2
 _VALIDATION_SPLITS = 256
-_RUNGS = 16  # noise levels of a joint draw
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class DenoisedMARS:
             members.append(denoiser)
             before, after = (
                 task_nll(FunctionPrior(problem.standardizer, each), problem.tasks.take(held), judge_key, problem.step)
-                for each in (_closed_form(fitted), Denoised(denoiser, self._ladder))
+                for each in (_closed_form(fitted), Denoised(denoiser))
             )
             without, with_network = np.append(without, before), np.append(with_network, after)
             metrics = {
@@ -180,10 +179,8 @@ class DenoisedMARS:
             return None, metrics
         ensemble = DenoiserEnsemble.of(members)
         if self.inference is None:
-            return Denoised(ensemble, self._ladder), metrics
-        return particles_along(
-            ensemble, self._ladder, problem.places, Box.around(problem.padded), self.inference
-        ), metrics
+            return Denoised(ensemble), metrics
+        return particles_along(ensemble, problem.places, Box.around(problem.padded), self.inference), metrics
 
     def _train(
         self,
@@ -219,11 +216,6 @@ class DenoisedMARS:
             training=self.training.with_budget(share),
             inference=None if self.inference is None else self.inference.with_budget(share),
         )
-
-    @property
-    def _ladder(self) -> Float[Array, " t"]:
-        """Noise levels of joint draws, the largest first."""
-        return jnp.geomspace(self.levels[1], self.levels[0], _RUNGS)
 
     def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> ProcessAverage:
         """The anchor, and a simple process to average with where that helps."""
