@@ -28,7 +28,7 @@ def draws_command(
 ) -> None:
     """Energy distance between prior draws and true functions, with the methods' defaults; writes records and draws.md.
 
-    Example: scoreprior bench draws --env sawtooth --method hierarchical-gp,mars-denoiser
+    Example: scoreprior bench draws --env sawtooth --method hierarchical-gp,mars-gp
     """
     with talking(quiet, as_json, debug) as talk:
         from scoreprior.bench.cell import ORACLE

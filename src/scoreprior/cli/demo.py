@@ -19,7 +19,7 @@ from scoreprior.plots import BLUE, ORANGE, posterior_band
 with extra("plots"):
     from matplotlib.figure import Figure
 
-# MARS; the process it is anchored to, inferred exactly; then what it has to beat.
+# MARS; the process that its networks correct, alone; then what it has to beat.
 METHODS = ("mars-gp", "hierarchical-gp", "vanilla-gp", "last-value")
 TASKS = 40
 COLUMNS = {

@@ -21,7 +21,7 @@ class Inference(eqx.Module):
     chunk: ClassVar[int | None] = None
     """Tasks inferred at once; None is all of them. A batch whose working set leaves the cache is slow."""
     draws_observations: ClassVar[bool] = False
-    """Whether `sample` draws observations y, with their noise; otherwise functions f."""
+    """Whether `sample` draws observations y, with their noise; otherwise functions f without it."""
 
     @abstractmethod
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
@@ -33,11 +33,11 @@ class Inference(eqx.Module):
 
     @abstractmethod
     def draw(self, state: PyTree, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
-        """One joint draw of a function from the posterior, at x."""
+        """One joint draw from the posterior, at x."""
 
     @abstractmethod
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
-        """One joint draw of a function from the prior, at x."""
+        """One joint draw from the prior, at x."""
 
     @abstractmethod
     def describe(self) -> str:

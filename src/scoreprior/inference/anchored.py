@@ -1,7 +1,8 @@
-"""Inference around an anchor: networks that start as draws of a Gaussian process's posterior.
+"""The warm start: networks that start as draws of a Gaussian process's posterior; and what MARS was up to version 0.2.
 
-`AnchoredParticles` moves them by fSVGD along a score. Where that score is the anchor's own, its posterior has a closed
-form, which `CentredParticles` and `ClosedFormDraws` use instead of ten particles' mean.
+`AnchoredParticles`, `CentredParticles` and `ClosedFormDraws` are in prior files of these versions, and no method makes
+them any more. The first moves the networks by fSVGD along a score. Where that score is the anchor's own, its posterior
+has a closed form, which the other two use instead of ten particles' mean.
 """
 
 from __future__ import annotations

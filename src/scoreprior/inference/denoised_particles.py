@@ -4,7 +4,7 @@ The denoiser knows the context as points of noise 0, so its score at the measure
 
     s = (D(h, x, level | context) - h) / level^2,
 
-is that of the posterior, likelihood included. The level goes down as the particles settle.
+is that of the posterior, likelihood included. The level goes down from step to step.
 """
 
 from __future__ import annotations

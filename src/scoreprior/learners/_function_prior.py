@@ -48,7 +48,7 @@ class FunctionPrior(Prior):
         return self.inference.draw(state, x, key)
 
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
-        """n joint draws of functions from the prior at x (q, d), in original units."""
+        """n joint draws from the prior at x (q, d), in original units; of a denoiser they are observations."""
         query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
         draws = _sample(self.inference, query, jax.random.split(as_key(key), n))
         return self.standardizer.unscale_y(np.asarray(draws, np.float64))

@@ -1,4 +1,4 @@
-"""What a tuner may vary in the variants of MARS, and within which ranges."""
+"""What a tuner may vary in `PlainMARS` and `SampledMARS`, and within which ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A learned score with the tails of a Gaussian process.
+"""A learned score with the tails of a Gaussian process, as prior files of versions up to 0.2 hold it.
 
     s(f, x, noise) = -(K + noise^2 I)^-1 (f - m) + network(m + squash(f - m), x, noise)
 
