@@ -11,6 +11,7 @@ import scoreprior as sp
 from scoreprior.cli import app
 from scoreprior.cli import demo as demo_module
 
+QUICK = {"mars-gp": "ridge", "hierarchical-gp": "vanilla-gp"}
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -53,16 +54,15 @@ def test_help_reads_like_a_tour():
     assert places == sorted(places)
 
 
-def test_demo_prints_the_table_and_writes_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_demo_prints_the_tables_and_writes_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The whole path with quick methods in MARS's place; the real one is the README's command."""
-    names = {"mars-gp": "ridge"}
-    monkeypatch.setattr(demo_module, "learner", lambda name: sp.learner(names.get(name, name)))
-    monkeypatch.setattr(demo_module, "METHODS", ("mars-gp", "vanilla-gp", "last-value"))
+    monkeypatch.setattr(demo_module, "learner", lambda name, **_: sp.learner(QUICK.get(name, name)))
+    monkeypatch.setattr(demo_module, "ENVIRONMENTS", {"sinusoid": 5, "dose-response": 6})
     monkeypatch.setattr(demo_module, "TASKS", 5)
     out = tmp_path / "figure.png"
     result = CliRunner().invoke(app, ["demo", "--quiet", "--out", str(out)])
     assert result.exit_code == 0, result.output
-    for word in ("RMSE", "calibration", "NLL", "90% coverage", "last-value", "oracle"):
+    for word in ("sinusoid", "dose-response", "RMSE", "calibration", "NLL", "90% coverage", "last-value", "oracle"):
         assert word in result.output
     assert out.read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]

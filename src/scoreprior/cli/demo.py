@@ -1,9 +1,10 @@
-"""The main job on an embedded default: no download, under three minutes on two cores."""
+"""The main job on embedded defaults: no download, under three minutes on two cores."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,44 +14,69 @@ from scoreprior._extras import extra
 from scoreprior.cli._console import FIGURES, Talk, check_output, write_figure
 from scoreprior.environments import Environment, environment
 from scoreprior.evaluation import evaluate, evaluate_oracle, summarise
-from scoreprior.learners import Prior, learner
-from scoreprior.plots import BLUE, ORANGE, posterior_band
+from scoreprior.learners import FunctionPrior, Prior, learner
+from scoreprior.plots import BLUE, ORANGE, posterior_band, prior_draws
 
 with extra("plots"):
     from matplotlib.figure import Figure
 
-# MARS; the process that its networks correct, alone; then what it has to beat.
-METHODS = ("mars-gp", "hierarchical-gp", "vanilla-gp", "last-value")
+# A Gaussian process is enough for the first; none can follow the second.
+ENVIRONMENTS = {"sinusoid": 20, "dose-response": 200}
+# MARS with one small network where `sp.MARS()` trains two longer; the process under it alone; a rule to beat.
+METHODS: dict[str, dict[str, Any]] = {
+    "mars-gp": {"networks": 1, "training.steps": 1000, "training.chunk": 100},
+    "hierarchical-gp": {},
+    "last-value": {},
+}
 TASKS = 40
+SHOWN = {"mars-gp": BLUE, "hierarchical-gp": ORANGE}
+DRAWS = 5
 COLUMNS = {
     "rmse": "RMSE",
-    "pooled_calibration_error": "calibration",
     "nll": "NLL",
+    "pooled_calibration_error": "calibration",
     "pooled_coverage90": "90% coverage",
 }
 
 
 def run_demo(talk: Talk, out: Path, *, seed: int) -> None:
-    """Fit every method on the sinusoid environment, print the table, write the figure."""
+    """Fit every method on both environments, print a table of each, write the figure."""
     check_output(out, formats=FIGURES)
-    whole = environment("sinusoid")
-    env = replace(whole, meta_test=whole.meta_test.take(range(TASKS)))
-    n, context = len(env.meta_train), len(env.meta_test.context[0])
-    talk.say(
-        f"Meta-learning on {n} sinusoid tasks of {len(env.meta_train[0])} points; "
-        f"testing on {len(env.meta_test)} unseen tasks with {context} points each."
-    )
-    priors = {name: learner(name).fit(env.meta_train, seed, progress=talk.progress) for name in METHODS}
+    figure = Figure(figsize=(12, 9.6), layout="constrained")
+    record, shown = {}, []
+    for (name, tasks), part in zip(ENVIRONMENTS.items(), figure.subfigures(len(ENVIRONMENTS), hspace=0.04)):
+        whole = environment(name, tasks=tasks)
+        env = replace(whole, meta_test=whole.meta_test.take(range(TASKS)))
+        talk.say(
+            f"Meta-learning on {tasks} {name} tasks of {len(env.meta_train[0])} points; testing on "
+            f"{len(env.meta_test)} unseen tasks with {len(env.meta_test.context[0])} points each."
+        )
+        priors = {
+            method: learner(method, **settings).fit(env.meta_train, seed, progress=talk.progress)
+            for method, settings in METHODS.items()
+        }
+        summary, inferred = _summary(env, priors, seed), _describe(priors["mars-gp"])
+        _draw(part, env, priors, seed)
+        part.suptitle(f"{name}, {tasks} training tasks: MARS is {inferred}", fontsize=11, fontweight="bold")
+        record[name] = {"mars": inferred, "methods": summary.set_index("method")[list(COLUMNS)].to_dict("index")}
+        shown += [_table(name, summary), f"On {name}, MARS is {inferred}.\n"]
+    write_figure(out, figure)
+    talk.result({"environments": record, "plot": out}, *shown, f"Figure: {out}")
+
+
+def _summary(env: Environment, priors: dict[str, Prior], seed: int) -> pd.DataFrame:
     frames = [evaluate(prior, env, seed + 1).assign(method=name) for name, prior in priors.items()]
     frames.append(evaluate_oracle(env).assign(method="oracle (knows the truth)"))
-    summary = summarise(pd.concat(frames), by=["method"])
-    write_figure(out, _figure(env, priors, seed))
-    lines = summary.set_index("method")[list(COLUMNS)].to_dict("index")
-    talk.result({"methods": lines, "plot": out}, _table(summary), f"Figure: {out}")
+    return summarise(pd.concat(frames), by=["method"])
 
 
-def _table(summary: pd.DataFrame) -> Table:
-    table = Table(title="Unseen tasks: mean over tasks, in the target's units")
+def _describe(prior: Prior) -> str:
+    """What answers: networks, or the process alone where held-out tasks gained nothing by them."""
+    return prior.inference.describe() if isinstance(prior, FunctionPrior) else type(prior).__name__
+
+
+def _table(name: str, summary: pd.DataFrame) -> Table:
+    table = Table(title=f"{name}, unseen tasks: mean over tasks, in the target's units")
     table.add_column("method")
     for title in COLUMNS.values():
         table.add_column(title, justify="right")
@@ -59,24 +85,23 @@ def _table(summary: pd.DataFrame) -> Table:
     return table
 
 
-def _figure(env: Environment, priors: dict[str, Prior], seed: int) -> Figure:
-    shown = {name: priors[name] for name in ("mars-gp", "vanilla-gp")}
-    figure = Figure(figsize=(10, 5.6), layout="constrained")
-    axes = figure.subplots(len(shown), 3, sharex=True, sharey=True)
-    grid = np.linspace(env.meta_train.x.min(), env.meta_train.x.max(), 200)
-    for row, (name, prior), colour in zip(axes, shown.items(), (BLUE, ORANGE)):
+def _draw(part: Any, env: Environment, priors: dict[str, Prior], seed: int) -> None:
+    """One row for each method of SHOWN: draws of its prior, then its predictions of three unseen tasks."""
+    axes = part.subplots(len(SHOWN), 4, sharex=True, sharey=True)
+    grid = np.linspace(env.meta_train.x.min(), env.meta_train.x.max(), 100)
+    for row, (name, colour) in zip(axes, SHOWN.items()):
+        prior = priors[name]
+        draws = prior.sample(grid[:, None], seed + 2, DRAWS) if isinstance(prior, FunctionPrior) else None
+        prior_draws(row[0], grid, draws=draws, colour=colour)
         # All test tasks again: the batch is compiled already, three tasks would be compiled anew.
-        posteriors = prior.condition_many(env.meta_test.context, seed + 2)
-        for i, ax in enumerate(row):
+        posteriors = prior.condition_many(env.meta_test.context, seed + 3)
+        for i, ax in enumerate(row[1:]):
             context, target = env.meta_test.context[i], env.meta_test.target[i]
-            predictive = posteriors[i].predict(grid)
-            posterior_band(ax, grid, predictive, context=context, truth=target, label=name, colour=colour)
-            if i == 0:
-                ax.set_ylabel("y")
-                ax.legend(fontsize=8, loc="upper left")
-    for i, ax in enumerate(axes[0]):
-        ax.set_title(f"unseen task {i + 1}", fontsize=10)
+            posterior_band(ax, grid, posteriors[i].predict(grid), context=context, truth=target, colour=colour)
+        row[0].set_ylabel(name)
+        row[1].legend(fontsize=7)
+    titles = ["draws from the prior", *(f"unseen task {i + 1}" for i in range(3))]
+    for ax, title in zip(axes[0], titles):
+        ax.set_title(title, fontsize=10)
     for ax in axes[-1]:
         ax.set_xlabel("x")
-    figure.suptitle("Predictions with 50% and 90% intervals from 8 points")
-    return figure

@@ -67,7 +67,7 @@ def demo_command(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Meta-learn on 20 small sinusoid datasets, then predict unseen ones from 8 points each.
+    """Meta-learn sinusoids and dose-response curves, then predict unseen ones from 8 points each.
 
     Example: scoreprior demo --out demo.png
     """
