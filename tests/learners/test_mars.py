@@ -194,7 +194,8 @@ def test_scales_that_are_not_given_come_from_the_interpolator(env):
     learner = sp.PlainMARS(**(SMALL | {"network": None}), objective=Denoising(level=None, tau=None))
     prior = learner.fit(env.meta_train, 0, progress=False)
     assert isinstance(prior.inference.score, ProcessMixture)
-    assert prior.inference.hyper.noise_std == prior.inference.score.fitted.noise_std
+    assert prior.inference.score.fitted.noise_std < 0.1
+    assert prior.inference.hyper.noise_std == np.float32(0.1)  # at least
     metrics = prior.about()["metrics"]
     assert metrics["level"] in np.float32(LEVELS)
     assert metrics["tau"] in np.float32(TAUS)
@@ -209,7 +210,7 @@ def test_particles_stay_bounded_whatever_the_network_learned(env):
     wild = eqx.tree_at(lambda p: p.inference.score.network.final.weight, prior, replace_fn=lambda w: 100 * w)
     far = jax.tree.map(lambda leaf: jnp.float32(0.05), prior.inference.hyper.learning_rate)
     wild = eqx.tree_at(lambda p: p.inference.hyper.learning_rate, wild, far)
-    config = replace(prior.inference.config, steps=500)
+    config = replace(prior.inference.config, steps=200)
     wild = replace(wild, inference=replace(wild.inference, config=config))
     context = env.meta_test.context[0]
     f = wild.condition(context.x, context.y, 0).predict(np.linspace(-5, 5, 30)).functions

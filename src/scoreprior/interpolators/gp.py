@@ -150,8 +150,8 @@ def best_kernel(
 ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
     """Standard deviation, lengthscale and noise that maximise the held-out folds' log density together.
 
-    With covariance s^2 (K + r^2 I) it is c - Q / (2 s^2) - M log s for M held-out points, so the best s^2 is Q / M:
-    only lengthscale and r are searched.
+    With covariance s^2 (K + r^2 I) it is c - Q / (2 s^2) - M log s for M held-out points, s^2 = Q / M, and only
+    lengthscale and r are searched.
     """
     kept = _kept(tasks, keys, count)
     total = jnp.sum(tasks.mask)

@@ -65,6 +65,7 @@ class PlainMARS:
         bnn: the particles' networks.
         inference: fSVGD.
         noise_std: observation noise, standardised units; None takes the interpolator's, by cross-validation.
+        least_noise_std: the noise is no less than this: particles do not follow a stiffer likelihood and the score.
     """
 
     interpolator: Interpolator = field(default_factory=MaternInterpolator.cross_validated)
@@ -80,11 +81,12 @@ class PlainMARS:
     bnn: BNNConfig = field(default_factory=BNNConfig)
     inference: FSVGDConfig = field(default_factory=lambda: FSVGDConfig(steps=1000, bandwidth=10.0, learning_rate=5e-3))
     noise_std: float | None = None
+    least_noise_std: float = 0.1
 
     def __post_init__(self) -> None:
         check_choice("measurement", self.measurement, get_args(Measurement))
         check_counts(self, "points", "least_points", "tasks_per_step")
-        check_positive(self, "noise_std")
+        check_positive(self, "noise_std", "least_noise_std")
         if self.training.patience is not None:
             raise ValueError("PlainMARS holds no tasks out: training.patience must be None.")
         if self.least_points is not None and not (self.objective.any_size and self.least_points <= self.points):
@@ -186,6 +188,7 @@ class PlainMARS:
             )
             score, metrics["training_loss"] = spectral.finalise(score), history[-1].loss
         noise_std = reference.noise_std if self.noise_std is None else jnp.float32(self.noise_std)
+        noise_std = jnp.maximum(noise_std, self.least_noise_std)
 
         inference = Particles(
             score=score,
