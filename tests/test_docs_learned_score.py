@@ -1,61 +1,148 @@
-"""The table of results/learned-score in docs/results.md is that of its records."""
+"""What docs/results.md says of learned networks is what results/learned-score and results/curves hold."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from scoreprior.bench.report.results import Results
+from scoreprior.bench.campaign import read_records
+from scoreprior.bench.runner import Record
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ("dose-response", "sawtooth", "change-point")
-METHODS = ("last-value", "ridge", "pooled-gp", "hierarchical-gp", "mars-denoiser", "oracle")
+METHODS = ("last-value", "ridge", "pooled-gp", "hierarchical-gp", "mars-gp", "oracle")
+CURVES = {"physionet-gcs": (100, 1000, 3328), "physionet-hct": (100, 1000, 1691)}
+COMPARED = ("anp", "hierarchical-gp", "mars-gp")
+_USUAL = {"physionet-gcs": 100, "physionet-hct": 100} | dict.fromkeys(ENVIRONMENTS, 1000)
 
 
-def figure(results: Results, environment: str, method: str, metric: str) -> float:
-    (entry,) = results.entries[environment, method].values()
-    return float(np.mean([record["summary"][metric] for record in entry.records]))
+@cache
+def found(place: str) -> dict[tuple[str, str, int], list[Record]]:
+    """Records on test tasks by environment, method and number of training tasks."""
+    cells: dict[tuple[str, str, int], list[Record]] = {}
+    for cell, record in read_records(ROOT / "results" / place):
+        if record["status"] == "done" and cell.part == "test" and cell.settings == "{}":
+            tasks = _USUAL[cell.environment] if cell.tasks is None else cell.tasks
+            cells.setdefault((cell.environment, cell.method, tasks), []).append(record)
+    return cells
 
 
-def table() -> str:
-    results = Results.load(ROOT / "results" / "learned-score")
+def figure(records: Sequence[Record], metric: str) -> float:
+    """The mean over seeds."""
+    return float(np.mean([record["summary"][metric] for record in records]))
+
+
+def three(records: Sequence[Record], score: str) -> str:
+    """RMSE, a log score and coverage, as the tables have them."""
+    return f"{figure(records, 'rmse'):.3f}, {figure(records, score):.2f}, {figure(records, 'pooled_coverage90'):.0%}"
+
+
+def learned_table(tasks: int, methods: Sequence[str]) -> str:
+    """Methods on functions that no Gaussian process follows."""
     lines = [f"| RMSE, NLL, in the 90% interval | {' | '.join(ENVIRONMENTS)} |", "|---|" + "---|" * len(ENVIRONMENTS)]
-    for method in METHODS:
-        cells = []
-        for environment in ENVIRONMENTS:
-            rmse, nll, inside = (
-                figure(results, environment, method, metric) for metric in ("rmse", "nll", "pooled_coverage90")
-            )
-            cells.append(f"{rmse:.3f}, {nll:.2f}, {inside:.0%}")
+    for method in methods:
+        cells = (three(found("learned-score")[each, method, tasks], "nll") for each in ENVIRONMENTS)
         lines.append(f"| `{method}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def test_the_table_is_that_of_the_records():
-    page = (ROOT / "docs" / "results.md").read_text()
-    between = page.split("<!-- learned-score -->")[1].split("<!-- /learned-score -->")[0]
-    assert between.strip() == table()
+def curves_table() -> str:
+    """Methods on PhysioNet by the number of training patients."""
+    lines = []
+    for name, counts in CURVES.items():
+        heads = " | ".join(f"{count:,} patients" for count in counts)
+        lines += ["", f"| {name}: RMSE, log score, in the 90% interval | {heads} |", "|---|" + "---|" * len(counts)]
+        for method in COMPARED:
+            cells = (three(found("curves")[name, method, count], "log_score") for count in counts)
+            lines.append(f"| `{method}` | {' | '.join(cells)} |")
+    return "\n".join(lines).strip()
 
 
-def test_the_finding_is_that_of_the_records():
-    results = Results.load(ROOT / "results" / "learned-score")
-    page = " ".join((ROOT / "docs" / "results.md").read_text().split())
-    ours, process = (
-        {metric: [figure(results, each, method, metric) for each in ENVIRONMENTS] for metric in ("rmse", "nll")}
-        for method in ("mars-denoiser", "hierarchical-gp")
+def tables() -> dict[str, str]:
+    """By the name of their place on the page."""
+    return {
+        "learned-score": learned_table(1000, METHODS),
+        "learned-score-100": learned_table(100, ("hierarchical-gp", "mars-gp")),
+        "curves": curves_table(),
+    }
+
+
+def sentences() -> dict[str, str]:
+    """By what they are about."""
+    records, curves = found("learned-score"), found("curves")
+    said = {}
+    for tasks in (1000, 100):
+        ours, process = (
+            {
+                metric: [figure(records[name, method, tasks], metric) for name in ENVIRONMENTS]
+                for metric in ("rmse", "nll")
+            }
+            for method in ("mars-gp", "hierarchical-gp")
+        )
+        lower = [f"{1 - a / b:.0%}" for a, b in zip(ours["rmse"], process["rmse"])]
+        gains = [f"{b - a:.2f}" for a, b in zip(ours["nll"], process["nll"])]
+        said[f"{tasks} tasks"] = (
+            f"With {tasks:,} tasks `mars-gp` has a lower RMSE than `hierarchical-gp` by {lower[0]} (dose-response), "
+            f"{lower[1]} (sawtooth) and {lower[2]} (change-point), and a lower NLL by {gains[0]}, {gains[1]} and "
+            f"{gains[2]}."
+        )
+    for name, title in (("physionet-gcs", "GCS"), ("physionet-hct", "HCT")):
+        counts = CURVES[name]
+        scores = {
+            method: [f"{figure(curves[name, method, count], 'log_score'):.3f}" for count in counts]
+            for method in COMPARED
+        }
+        listed = {method: f"{values[0]}, {values[1]} and {values[2]}" for method, values in scores.items()}
+        said[title] = (
+            f"Learned from {counts[0]}, {counts[1]:,} and {counts[2]:,} patients, the log score of `mars-gp` on {title} "
+            f"is {listed['mars-gp']}; that of `hierarchical-gp` is {listed['hierarchical-gp']}, that of `anp` "
+            f"{listed['anp']}."
+        )
+    squares = {
+        method: np.sqrt(
+            np.mean(np.square([record["tasks"]["rmse"] for record in curves["physionet-gcs", method, 100]]))
+        )
+        for method in ("mars-gp", "hierarchical-gp")
+    }
+    said["squares"] = (
+        f"The root mean square over patients is {squares['mars-gp']:.3f} for `mars-gp` and "
+        f"{squares['hierarchical-gp']:.3f} for `hierarchical-gp`."
     )
-    shares = [f"{1 - a / b:.0%}" for a, b in zip(ours["rmse"], process["rmse"])]
-    assert "by {} (dose-response), {} (sawtooth) and {} (change-point)".format(*shares) in page
-    gains = [f"{b - a:.2f}" for a, b in zip(ours["nll"], process["nll"])]
-    assert "a lower NLL by {}, {} and {}".format(*gains) in page
+    return said
 
 
-def test_the_network_is_better_than_the_process_on_every_environment():
-    results = Results.load(ROOT / "results" / "learned-score")
-    for environment in ENVIRONMENTS:
-        (ours,) = results.entries[environment, "mars-denoiser"].values()
-        (process,) = results.entries[environment, "hierarchical-gp"].values()
-        nll = [np.mean([record["tasks"]["nll"] for record in entry.records], axis=0) for entry in (process, ours)]
-        gain = nll[0] - nll[1]
-        assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
+def page() -> str:
+    return (ROOT / "docs" / "results.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["learned-score", "learned-score-100", "curves"])
+def test_a_table_is_that_of_the_records(name):
+    between = page().split(f"<!-- {name} -->")[1].split(f"<!-- /{name} -->")[0]
+    assert between.strip() == tables()[name]
+
+
+@pytest.mark.parametrize("topic", ["1000 tasks", "100 tasks", "GCS", "HCT", "squares"])
+def test_a_finding_is_that_of_the_records(topic):
+    assert sentences()[topic] in " ".join(page().split())
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_networks_are_better_than_the_process(environment):
+    """By three standard errors over tasks of the paired difference in NLL, with 1,000 tasks."""
+    records = found("learned-score")
+    nll = [
+        np.mean([record["tasks"]["nll"] for record in records[environment, method, 1000]], axis=0)
+        for method in ("hierarchical-gp", "mars-gp")
+    ]
+    gain = nll[0] - nll[1]
+    assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
+
+
+@pytest.mark.parametrize("environment", CURVES)
+def test_more_patients_lower_the_log_score(environment):
+    scores = [figure(found("curves")[environment, "mars-gp", count], "log_score") for count in CURVES[environment]]
+    assert scores == sorted(scores, reverse=True)
