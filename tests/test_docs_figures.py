@@ -15,7 +15,7 @@ from scoreprior import environment
 from scoreprior.bench.campaign import read_records
 from scoreprior.bench.catalogue import ALONE, ENVIRONMENTS, LEARNED, RULES, paper_figure
 from scoreprior.bench.cell import Cell, canonical
-from scoreprior.bench.report.results import Entry, Results
+from scoreprior.bench.report.results import Results
 from scoreprior.bench.report.table import number
 from scoreprior.bench.runner import Record
 from scoreprior.bench.selected import load_selection

@@ -98,8 +98,8 @@ def sentences() -> dict[str, str]:
         }
         listed = {method: f"{values[0]}, {values[1]} and {values[2]}" for method, values in scores.items()}
         said[title] = (
-            f"Learned from {counts[0]}, {counts[1]:,} and {counts[2]:,} patients, the log score of `mars-gp` on {title} "
-            f"is {listed['mars-gp']}; that of `hierarchical-gp` is {listed['hierarchical-gp']}, that of `anp` "
+            f"Learned from {counts[0]}, {counts[1]:,} and {counts[2]:,} patients, the log score of `mars-gp` on "
+            f"{title} is {listed['mars-gp']}; that of `hierarchical-gp` is {listed['hierarchical-gp']}, that of `anp` "
             f"{listed['anp']}."
         )
     squares = {
