@@ -92,8 +92,8 @@ def sentences() -> dict[str, str]:
             f"{log_score(gcs, 'last-value')}, {log_score(gcs, 'hierarchical-gp')} and {log_score(gcs, 'mars-gp')}."
         ),
         "left out": (
-            f"On {', '.join(without)} `mars-gp` has the RMSE of `hierarchical-gp`, seed by seed: held-out tasks did not "
-            "gain by its networks."
+            f"On {', '.join(without)} `mars-gp` has the RMSE of `hierarchical-gp`: held-out tasks did not gain by its "
+            "networks."
         ),
         "repaired": (
             f"`mars-gp-paper`, the repaired one, has an RMSE of {repaired[0]} on the sinusoids, {repaired[1]} on the "
