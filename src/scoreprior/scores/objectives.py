@@ -92,7 +92,7 @@ class Denoising:
 
     @classmethod
     def repaired(cls) -> Denoising:
-        """Denoiser form, Gaussian tails, and the noise that was best on validation tasks."""
+        """Denoiser form, Gaussian tails, and enough noise for a network to learn its score."""
         return cls(level=0.2, tau=0.3, form="denoiser", tails=True)
 
     def __call__(
