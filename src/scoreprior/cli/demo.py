@@ -15,7 +15,7 @@ from scoreprior.cli._console import FIGURES, Talk, check_output, write_figure
 from scoreprior.environments import Environment, environment
 from scoreprior.evaluation import evaluate, evaluate_oracle, summarise
 from scoreprior.learners import FunctionPrior, Prior, learner
-from scoreprior.plots import BLUE, ORANGE, posterior_band, prior_draws
+from scoreprior.plots import BLUE, ORANGE, posterior_band
 
 with extra("plots"):
     from matplotlib.figure import Figure
@@ -24,13 +24,14 @@ with extra("plots"):
 ENVIRONMENTS = {"sinusoid": 20, "dose-response": 200}
 # MARS with one small network where `sp.MARS()` trains two longer; the process under it alone; a rule to beat.
 METHODS: dict[str, dict[str, Any]] = {
-    "mars-gp": {"networks": 1, "training.steps": 1000, "training.chunk": 100},
+    "mars-gp": {"networks": 1, "training.steps": 800, "training.chunk": 100, "training.patience": 3},
     "hierarchical-gp": {},
     "last-value": {},
 }
 TASKS = 40
 SHOWN = {"mars-gp": BLUE, "hierarchical-gp": ORANGE}
 DRAWS = 5
+LEGEND = "mean, 50% and 90% interval"
 COLUMNS = {
     "rmse": "RMSE",
     "nll": "NLL",
@@ -57,7 +58,10 @@ def run_demo(talk: Talk, out: Path, *, seed: int) -> None:
             method: learner(method, **settings).fit(env.meta_train, seed, progress=talk.progress)
             for method, settings in METHODS.items()
         }
-        summary, inferred = _summary(env, priors, seed), _describe(priors["mars-gp"])
+        mars = priors["mars-gp"]
+        assert isinstance(mars, FunctionPrior)
+        # Networks, or the process alone where held-out tasks gained nothing by them.
+        summary, inferred = _summary(env, priors, seed), mars.inference.describe()
         _draw(part, env, priors, seed)
         part.suptitle(f"{name}, {tasks} training tasks: MARS is {inferred}", fontsize=11, fontweight="bold")
         record[name] = {"mars": inferred, "methods": summary.set_index("method")[list(COLUMNS)].to_dict("index")}
@@ -70,11 +74,6 @@ def _summary(env: Environment, priors: dict[str, Prior], seed: int) -> pd.DataFr
     frames = [evaluate(prior, env, seed + 1).assign(method=name) for name, prior in priors.items()]
     frames.append(evaluate_oracle(env).assign(method="oracle (knows the truth)"))
     return summarise(pd.concat(frames), by=["method"])
-
-
-def _describe(prior: Prior) -> str:
-    """What answers: networks, or the process alone where held-out tasks gained nothing by them."""
-    return prior.inference.describe() if isinstance(prior, FunctionPrior) else type(prior).__name__
 
 
 def _table(name: str, summary: pd.DataFrame) -> Table:
@@ -93,15 +92,16 @@ def _draw(part: Any, env: Environment, priors: dict[str, Prior], seed: int) -> N
     grid = np.linspace(env.meta_train.x.min(), env.meta_train.x.max(), 100)
     for row, (name, colour) in zip(axes, SHOWN.items()):
         prior = priors[name]
-        draws = prior.sample(grid[:, None], seed + 2, DRAWS) if isinstance(prior, FunctionPrior) else None
-        prior_draws(row[0], grid, draws=draws, colour=colour)
+        assert isinstance(prior, FunctionPrior)
+        row[0].plot(grid, prior.sample(grid[:, None], seed + 2, DRAWS).T, color=colour, linewidth=1)
         # All test tasks again: the batch is compiled already, three tasks would be compiled anew.
         posteriors = prior.condition_many(env.meta_test.context, seed + 3)
         for i, ax in enumerate(row[1:]):
             context, target = env.meta_test.context[i], env.meta_test.target[i]
-            posterior_band(ax, grid, posteriors[i].predict(grid), context=context, truth=target, colour=colour)
+            predictive = posteriors[i].predict(grid)
+            posterior_band(ax, grid, predictive, context=context, truth=target, label=LEGEND, colour=colour)
         row[0].set_ylabel(name)
-        row[1].legend(fontsize=7)
+    axes[0, 1].legend(fontsize=7)
     titles = ["draws from the prior", *(f"unseen task {i + 1}" for i in range(3))]
     for ax, title in zip(axes[0], titles):
         ax.set_title(title, fontsize=10)
