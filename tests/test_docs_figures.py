@@ -78,8 +78,10 @@ def sentences() -> dict[str, str]:
     gcs, hct, lags = "physionet-gcs", "physionet-hct", "berkeley"
     runaway = results().get(gcs, "mars-gp-letter").values("rmse")[0]
     log_score = lambda *cell: f"{reported(*cell, 'log_score'):.2f}"  # noqa: E731
-    places = {"sinusoid": "the sinusoids", "student-t-sinusoid": "the Student-t sinusoids", lags: "Berkeley"}
-    repaired, letter = ([rmse(name, f"mars-gp-{kind}") for name in (*places, gcs, hct)] for kind in ("paper", "letter"))
+    repaired, exact, letter = (
+        [rmse(name, method) for name in ("sinusoid", "student-t-sinusoid", lags)]
+        for method in ("mars-gp-paper", "interpolated-mixture", "mars-gp-letter")
+    )
     without = left_out()
     return {
         "berkeley": (
@@ -97,8 +99,10 @@ def sentences() -> dict[str, str]:
         ),
         "repaired": (
             f"`mars-gp-paper`, the repaired one, has an RMSE of {repaired[0]} on the sinusoids, {repaired[1]} on the "
-            f"Student-t sinusoids, {repaired[2]} on Berkeley, {repaired[3]} on GCS and {repaired[4]} on HCT; "
-            f"`mars-gp-letter` has {', '.join(letter[:-1])} and {letter[-1]}."
+            f"Student-t sinusoids and {repaired[2]} on Berkeley; `mars-gp-letter` has {letter[0]}, {letter[1]} and "
+            f"{letter[2]}. `interpolated-mixture`, the exact posterior of the interpolated process, has {exact[0]}, "
+            f"{exact[1]} and {exact[2]}, {rmse(gcs, 'interpolated-mixture')} on GCS and "
+            f"{rmse(hct, 'interpolated-mixture')} on HCT: no network can make up for the interpolator."
         ),
         "intervals": (
             f"`pooled-gp` has the lowest RMSE of the learned methods on GCS ({rmse(gcs, 'pooled-gp')}), but "
