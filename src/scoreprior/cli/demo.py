@@ -45,15 +45,9 @@ def run_demo(talk: Talk, out: Path, *, seed: int) -> None:
     """Fit every method on both environments, print a table of each, write the figure."""
     check_output(out, formats=FIGURES)
     figure = Figure(figsize=(12, 9.6), layout="constrained")
-<<<<<<< HEAD
-    record: dict[str, Any] = {}
-    shown: list[Table | str] = []
-    parts: Any = figure.subfigures(len(ENVIRONMENTS), hspace=0.04)
-=======
     parts = figure.subfigures(len(ENVIRONMENTS), squeeze=False, hspace=0.04)[:, 0]
     record: dict[str, Any] = {}
     shown: list[RenderableType] = []
->>>>>>> wt-demo
     for (name, tasks), part in zip(ENVIRONMENTS.items(), parts):
         whole = environment(name, tasks=tasks)
         env = replace(whole, meta_test=whole.meta_test.take(range(TASKS)))
