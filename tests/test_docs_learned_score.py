@@ -130,6 +130,11 @@ def test_a_finding_is_that_of_the_records(topic):
     assert sentences()[topic] in " ".join(page().split())
 
 
+@pytest.mark.parametrize("topic", ["1000 tasks", "GCS"])
+def test_the_readme_claims_what_the_tables_say(topic):
+    assert sentences()[topic] in " ".join((ROOT / "README.md").read_text().split())
+
+
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_networks_are_better_than_the_process(environment):
     """By three standard errors over tasks of the paired difference in NLL, with 1,000 tasks."""
