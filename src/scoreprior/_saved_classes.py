@@ -70,7 +70,7 @@ CLASSES = {
     "denoised": "inference.denoised:Denoised",
     "denoised-particles": "inference.denoised_particles:DenoisedParticles",
     "reverse-diffusion": "inference.reverse_diffusion:ReverseDiffusion",
-    "exact-mixture": "inference.mixture:ExactMixture",
+    "exact-mixture": "interpolators.exact_posterior:ExactMixture",
     "particles": "inference.particles:Particles",
     "variational-particles": "inference.particles:VariationalParticles",
     "anchored-particles": "inference.anchored:AnchoredParticles",

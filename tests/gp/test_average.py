@@ -47,6 +47,7 @@ def processes(tasks: sp.TaskSet, config: ProcessConfig = CONFIG) -> ProcessAvera
     return fit_average(Standardizer.fit(tasks).apply(tasks).padded(dtype=np.float64), config, jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_it_is_there_where_the_first_process_is_too_simple_and_not_where_it_is_right():
     both, alone = processes(bends(12)), processes(offsets(12, points=16))
     assert both.simple is not None

@@ -93,7 +93,7 @@ NEEDS_LAGS = {"newest-lag"}
 SLOW = {
     name
     for name in sp.methods()
-    if name.startswith(("mars", "maml", "bmaml", "np", "anp", "ndp", "pacoh", "mlap", "fbnn", "vanilla-bnn"))
+    if name.startswith(("mars", "maml", "bmaml", "np", "anp", "ndp", "pacoh", "mlap", "fbnn", "vanilla-bnn", "stack"))
 }
 NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sp.methods()]
 

@@ -67,6 +67,7 @@ def test_every_objective_trains_and_predicts(env, objective):
     assert prior.sample([0.0, 1.0], key=0, n=3).shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_any_score_can_take_the_place_of_the_network(env):
     """With the exact score of a Gaussian process, fSVGD finds that process's posterior."""
     prior = sp.PlainMARS(**SMALL, **LETTER).fit(env.meta_train, 0, progress=False)

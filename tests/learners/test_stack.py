@@ -89,6 +89,7 @@ def test_the_member_that_predicts_best_gets_the_weight(tasks, best, weights):
     assert sum(found.values()) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_stack_predicts_unseen_tasks_no_worse_than_its_best_member():
     """By no more than two standard errors over tasks, and what two weights learned from 40 tasks cost: 2 / (2 * 40)."""
     test = walks(100, seed=1)

@@ -34,7 +34,7 @@ class Denoised(Inference):
     def predict(self, state: PaddedTasks, x: Float[Array, "q d"]) -> Mixture:
         """Marginals of y at x; queries do not see each other."""
         m = len(state.y)
-        locs, scales, *_ = self.denoiser(known_beside(state, _unknown(x)), observed=m)
+        locs, scales, *_ = self.denoiser(with_known(state, _unknown(x)), observed=m)
         return Mixture(locs[:, m:], scales[:, m:])  # type: ignore[index]
 
     def draw(self, state: PaddedTasks, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
@@ -50,7 +50,7 @@ class Denoised(Inference):
             value = locs[component, at] + scales[component, at] * jax.random.normal(value_key)  # type: ignore[index]
             return points._replace(values=points.values.at[at].set(value), there=points.there.at[at].set(True)), None
 
-        start = known_beside(state, _unknown(x))
+        start = with_known(state, _unknown(x))
         return jax.lax.scan(add, start, (m + order, jax.random.split(draw_key, len(x))))[0].values[m:]
 
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
@@ -62,7 +62,7 @@ class Denoised(Inference):
         return "a denoising network around a Gaussian process"
 
 
-def known_beside(context: PaddedTasks, points: Points) -> Points:
+def with_known(context: PaddedTasks, points: Points) -> Points:
     """The context's points, known exactly, before others."""
     known = Points(context.x, context.y, jnp.zeros(len(context.y)), context.mask)
     return Points(*(jnp.concatenate(pair) for pair in zip(known, points)))

@@ -24,7 +24,7 @@ from scoreprior.inference import fsvgd
 from scoreprior.inference._base import Inference
 from scoreprior.inference.anchored import ScaledNetwork, WarmStart
 from scoreprior.inference.bnn import BNNConfig
-from scoreprior.inference.denoised import Denoised, known_beside
+from scoreprior.inference.denoised import Denoised, with_known
 from scoreprior.inference.fsvgd import FSVGDConfig, FSVGDHyper
 from scoreprior.inference.measurement import Box, MeasurementDistribution
 from scoreprior.inference.particles import one_of, smooth
@@ -78,7 +78,7 @@ class PosteriorScore(eqx.Module):
         """(D(f, x, noise | context) - f) / noise^2, for a noise above 0."""
         level = jnp.broadcast_to(noise, f.shape)
         there = jnp.ones(len(f), bool)
-        mixture = self.denoiser(known_beside(self.context, Points(x, f, level, there)))
+        mixture = self.denoiser(with_known(self.context, Points(x, f, level, there)))
         return (jnp.mean(mixture.locs, axis=0)[len(self.context.y) :] - f) / level**2
 
 

@@ -8,9 +8,10 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
+from scoreprior._budget import check_share
 from scoreprior._types import KeyLike, as_key
-from scoreprior.inference.mixture import ExactMixture
 from scoreprior.interpolators import MaternInterpolator
+from scoreprior.interpolators.exact_posterior import ExactMixture
 from scoreprior.interpolators.mixture import LEVELS, TAUS, ProcessMixture, choose_bandwidths
 from scoreprior.learners._function_prior import FunctionPrior, notes_of
 from scoreprior.space import Space
@@ -50,4 +51,5 @@ class InterpolatedMixture:
 
     def with_budget(self, share: float) -> InterpolatedMixture:
         """Itself: nothing iterates."""
+        check_share(share)
         return self
