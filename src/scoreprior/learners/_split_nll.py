@@ -10,7 +10,7 @@ from scoreprior.metrics import log_score
 from scoreprior.tasks import Task, TaskSet
 
 _SHARES = (0.5, 0.25, 0.75)
-_SPLITS = 600
+_SPLITS, _MANY_SPLITS = 20, 600
 _MOST_POINTS = 40
 
 
@@ -28,25 +28,25 @@ def split_tasks(
 
 
 def split_nll(
-    prior: Prior, tasks: TaskSet, key: PRNGKeyArray, resolution: float = 0.0
+    prior: Prior, tasks: TaskSet, key: PRNGKeyArray, resolution: float = 0.0, most: int = _SPLITS
 ) -> tuple[Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
     """Mean negative log density of the later points given the earlier ones for s splits, and the task of each split.
 
     With a resolution, the recording step of the targets, it is the log score of the rounding interval.
 
     A task's first half, quarter or three quarters (in the order of its rows) is the context; long tasks are thinned,
-    since inference with hundreds of points would cost more than all the rest. Up to 600 splits, which fill whole chunks
-    by repeating: what is compiled here is what conditioning on many tasks will use.
+    since inference with hundreds of points would cost more than all the rest. At most so many splits, which fill whole
+    chunks by repeating: what is compiled here is what conditioning on many tasks will use.
     """
-    rows, contexts, targets = split_tasks(tasks, prior.chunk or 1)
+    rows, contexts, targets = split_tasks(tasks, prior.chunk or 1, most)
     predictives = prior.condition_many(TaskSet(contexts), key).predict([task.x for task in targets])
     losses = [log_score(predictive, task.y, resolution) for predictive, task in zip(predictives, targets)]
     return np.array(losses), rows
 
 
 def task_nll(prior: Prior, tasks: TaskSet, key: PRNGKeyArray, resolution: float = 0.0) -> Float[np.ndarray, " n"]:
-    """`split_nll` averaged over the splits of each of the n tasks that have one."""
-    losses, rows = split_nll(prior, tasks, key, resolution)
+    """`split_nll` averaged over the splits of each of the n tasks that have one; for inference that is cheap."""
+    losses, rows = split_nll(prior, tasks, key, resolution, _MANY_SPLITS)
     return np.array([losses[rows == row].mean() for row in np.unique(rows)])
 
 
