@@ -29,7 +29,7 @@ from scoreprior.scores.denoiser import Denoiser, DenoiserConfig, DenoiserEnsembl
 from scoreprior.space import override
 from scoreprior.tasks import PaddedTasks, Standardizer
 
-KNOWN, QUERIES, POINTS, BATCH, NETWORKS, DRAWS = 8, 60, 20, 32, 2, 10
+KNOWN, QUERIES, POINTS, BATCH, NETWORKS, DRAWS = 8, 60, 20, 32, 2, 1
 BOX = Box(jnp.array([-2.0]), jnp.array([2.0]))
 
 
