@@ -239,3 +239,11 @@ def test_what_cannot_be_evaluated_is_refused(toy):
     unknown = Environment("real", toy.meta_train, toy.meta_valid, toy.meta_test, toy.card, 0)
     with pytest.raises(ValueError, match="The true process of real is not known"):
         evaluate_oracle(unknown)
+
+
+def test_pits_of_rounded_targets_are_spread_differently_in_every_task():
+    """One draw for all: the first points of all tasks would be moved the same way."""
+    x = np.linspace(0, 1, 3)[:, None]
+    tasks = TaskSet([Task(x, np.array([1.0, 2.0, 4.0])) for _ in range(6)])
+    frame = evaluate_pairs(LevelLearner(), tasks.context_target(2), 0, meta_train=tasks)
+    assert len(np.unique(np.concatenate(frame["pit"].to_list()))) == len(tasks)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 import scoringrules
 import uncertainty_toolbox as uct
 from hypothesis import given, settings
@@ -126,6 +127,15 @@ def test_calibration_error_is_that_of_uncertainty_toolbox(inflation):
         predictive.mean, predictive.std, y, num_bins=20, vectorized=True, prop_type="quantile"
     )
     assert metrics.calibration_error(metrics.pit(predictive, y)) == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize(("step", "is_uniform"), [(1.0, True), (0.0, False)])
+def test_pits_of_rounded_targets_are_uniform_when_spread_over_the_rounding_interval(step, is_uniform):
+    rng = np.random.default_rng(3)
+    mean = rng.uniform(0, 10, 5000)
+    y = np.round(rng.normal(mean, 0.4))
+    pits = metrics.pit(Predictive(mean, 0.4), y, step)
+    assert (scipy.stats.kstest(pits, "uniform").pvalue > 0.01) == is_uniform
 
 
 def test_calibration_uses_the_mixture_not_a_gaussian_of_the_same_variance():

@@ -146,12 +146,16 @@ def _rows(predicted: Predicted, step: float) -> pandas.DataFrame:
     """The rows of `evaluate_pairs`."""
     import pandas as pd  # here and below, since it takes a quarter of a second
 
-    pairs, rows = predicted.pairs, []
+    pairs, rows, rng = predicted.pairs, [], np.random.default_rng(0)  # the same for all methods
     for position, (context, target, predictive) in enumerate(zip(pairs.context, pairs.target, predicted.predictives)):
         which = {"position": position, "task": target.name, "n_context": len(context), "n_target": len(target)}
+        measured = measure(predictive, target.y, step)
+        pits = np.full(len(target), np.nan)
+        if not predictive.is_point:
+            pits = metrics.pit(predictive, target.y, step, rng)
+            measured["calibration_error"] = metrics.calibration_error(pits)
         # The PITs stay with their row: pooled calibration needs them, and they survive concatenation.
-        pits = np.full(len(target), np.nan) if predictive.is_point else metrics.pit(predictive, target.y)
-        rows.append(which | measure(predictive, target.y, step) | predicted.seconds | {"pit": pits})
+        rows.append(which | measured | predicted.seconds | {"pit": pits})
     return pd.DataFrame(rows)
 
 
@@ -164,7 +168,7 @@ def measure(predictive: Predictive, y: Any, step: float = 0.0) -> dict[str, floa
         "nll": metrics.nll(predictive, y),
         "log_score": metrics.log_score(predictive, y, step),
         "crps": metrics.crps(predictive, y),
-        "calibration_error": metrics.calibration_error(metrics.pit(predictive, y)),
+        "calibration_error": metrics.calibration_error(metrics.pit(predictive, y, step)),
         "coverage90": metrics.coverage(predictive, y, 0.9),
         "width90": metrics.interval_width(predictive, 0.9),
         "sharpness": metrics.sharpness(predictive),

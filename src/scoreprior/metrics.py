@@ -110,9 +110,19 @@ def sharpness(predictive: Predictive) -> float:
     return float(np.mean(predictive.std))
 
 
-def pit(predictive: Predictive, y: Any) -> Float[np.ndarray, " q"]:
-    """Probability integral transforms F(y) at y (q,): uniform on [0, 1] when the predictive is calibrated."""
-    return predictive.cdf(_observed(predictive, y))
+def pit(
+    predictive: Predictive, y: Any, resolution: float = 0.0, rng: np.random.Generator | None = None
+) -> Float[np.ndarray, " q"]:
+    """Probability integral transforms at y (q,): uniform on [0, 1] when the predictive is calibrated.
+
+    For continuous targets F(y). Of targets recorded in steps h a value stands for (y - h/2, y + h/2], and its PIT is
+    drawn evenly between F(y - h/2) and F(y + h/2) (randomised PIT): ties would look like a lack of calibration.
+    """
+    observed = _observed(predictive, y)
+    if resolution == 0:
+        return predictive.cdf(observed)
+    low, high = (predictive.cdf(observed + side * resolution / 2) for side in (-1, 1))
+    return low + (high - low) * (rng or np.random.default_rng(0)).uniform(size=len(observed))
 
 
 def calibration_error(pits: Any, levels: int = LEVELS) -> float:

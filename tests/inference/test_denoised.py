@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scoreprior.gp import GaussianProcess, LinearMean, Matern
-from scoreprior.inference import Box, ClosedForm
+from scoreprior.inference import Box, ClosedForm, denoised
 from scoreprior.inference.denoised import Denoised
 from scoreprior.inference.denoised_particles import ParticleConfig, PosteriorScore, particles_along
 from scoreprior.inference.fsvgd import FSVGDConfig
@@ -50,8 +50,9 @@ def exact(context: PaddedTasks) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("context", [CONTEXT, NOTHING], ids=["posterior", "prior"])
-def test_draws_of_an_untrained_network_are_exact(context):
+def test_draws_of_an_untrained_network_are_exact(context, monkeypatch):
     """Point after point, each given those before: with the anchor's conditionals, that is the anchor's joint law."""
+    monkeypatch.setattr(denoised, "_STAGE", 4)  # two sizes of the arrays
     inference, n = Denoised(ensemble()), 4000
     keys = jax.random.split(jax.random.key(2), n)
     draws = np.asarray(eqx.filter_jit(jax.vmap(lambda key: inference.draw(context, X, key)))(keys), np.float64)

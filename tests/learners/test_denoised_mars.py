@@ -146,8 +146,12 @@ def test_rounded_targets_are_learned_by_their_rounding_interval():
     np.testing.assert_allclose(loss.half_width * problem.standardizer.y_std, 0.5, rtol=1e-5)
 
 
-def test_known_points_are_any_or_the_first_ones():
-    problem, seen = denoised_mars._Problem.of(steps(20, 0), jax.random.key(0)), []
+@pytest.mark.parametrize("follow", [True, False])
+def test_known_points_are_any_or_the_first_ones_where_rows_follow_an_input(follow):
+    tasks = steps(20, 0)
+    if follow:
+        tasks = tasks.map(lambda task: sp.Task(np.sort(task.x, axis=0), task.y))
+    problem, seen = denoised_mars._Problem.of(tasks, jax.random.key(0)), []
 
     def watching(points: Points) -> Mixture:
         seen.append(np.asarray(points.there))
@@ -159,7 +163,7 @@ def test_known_points_are_any_or_the_first_ones():
         for key in jax.random.split(jax.random.key(0), 10):
             loss.of_task(watching, task, key)
     first = [bool((known[:-1] >= known[1:]).all()) for known in seen]
-    assert all(first[:10])
+    assert all(first[:10]) == follow
     assert not all(first[10:])
     assert all(known.sum() < 20 for known in seen)  # one is left to predict
 

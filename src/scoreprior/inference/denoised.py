@@ -18,6 +18,9 @@ from scoreprior.predictive import Mixture
 from scoreprior.scores.denoiser import Denoiser, DenoiserEnsemble, Points
 from scoreprior.tasks import PaddedTasks
 
+_STAGE = 16
+"""Points of a draw that are added at one size of the arrays."""
+
 
 class Denoised(Inference):
     """The denoiser's mixture at every query; the posterior state is the context itself."""
@@ -40,7 +43,8 @@ class Denoised(Inference):
     def draw(self, state: PaddedTasks, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """One joint draw of observations y at x."""
         order_key, draw_key = jax.random.split(key)
-        m, order = len(state.y), jax.random.permutation(order_key, len(x))
+        order, keys = jax.random.permutation(order_key, len(x)), jax.random.split(draw_key, len(x))
+        m, points = len(state.y), with_known(state, _unknown(x[order]))
 
         def add(points: Points, step: tuple[Array, PRNGKeyArray]) -> tuple[Points, None]:
             at, one = step
@@ -50,8 +54,13 @@ class Denoised(Inference):
             value = locs[component, at] + scales[component, at] * jax.random.normal(value_key)  # type: ignore[index]
             return points._replace(values=points.values.at[at].set(value), there=points.there.at[at].set(True)), None
 
-        start = with_known(state, _unknown(x))
-        return jax.lax.scan(add, start, (m + order, jax.random.split(draw_key, len(x))))[0].values[m:]
+        drawn = Points(*(leaf[:m] for leaf in points))
+        for first in range(0, len(x), _STAGE):  # points whose turn comes later need no computation
+            last = min(first + _STAGE, len(x))
+            new = Points(*(leaf[m + first : m + last] for leaf in points))
+            start = Points(*(jnp.concatenate(pair) for pair in zip(drawn, new)))
+            drawn, _ = jax.lax.scan(add, start, (m + jnp.arange(first, last), keys[first:last]))
+        return drawn.values[m:][jnp.argsort(order)]
 
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """One joint draw of observations y at x, given nothing."""

@@ -38,7 +38,7 @@ from scoreprior.learners._function_prior import FunctionPrior, notes_of
 from scoreprior.learners._split_nll import task_nll
 from scoreprior.scores.denoiser import Denoiser, DenoiserConfig, DenoiserEnsemble
 from scoreprior.space import Choice, Range, Space
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution, runs_in_order
 from scoreprior.training import TrainingConfig, train
 
 FilePath = str | os.PathLike[str]
@@ -59,8 +59,8 @@ class DenoisedMARS:
         tasks_per_step: tasks of a training step.
         most_points: points of a task in a training step, at most.
         noised: share of the tasks of a step whose points are known up to noise; those of the others are unknown.
-        ordered: share of the tasks of a step whose known points are the first ones, in the order of the rows, as in a
-            forecast; of the others any points are known.
+        ordered: where rows follow an input, as in time series, the share of the tasks of a step whose known points are
+            the first ones, as in a forecast; of all others any points are known.
         interpolated: share of the tasks of a step that also have `further` points at places around all tasks' inputs,
             drawn from the anchor given the task: the paper's interpolation. By default there are none: they teach the
             network the anchor.
@@ -231,7 +231,7 @@ class DenoisedMARS:
                 *(jnp.asarray(np.asarray(leaf)[rows], single.get(leaf.dtype.kind)) for leaf in problem.padded)
             ),
             noised=jnp.float32(self.noised),
-            ordered=jnp.float32(self.ordered),
+            ordered=jnp.float32(self.ordered if runs_in_order(problem.tasks) else 0.0),
             log_low=jnp.float32(low),
             log_high=jnp.float32(high),
             half_width=jnp.float32(0.5 * problem.step / problem.standardizer.y_std),

@@ -1,10 +1,21 @@
 """Tasks on their way in: ragged tasks, data frames and files, padding, the frozen map to standardised units."""
 
 from scoreprior.tasks.checks import TaskError
+from scoreprior.tasks.order import runs_in_order
 from scoreprior.tasks.padding import PaddedTasks, bucket
 from scoreprior.tasks.resolution import resolution
 from scoreprior.tasks.standardizer import Standardizer
 from scoreprior.tasks.task import Task
 from scoreprior.tasks.task_set import ContextTarget, TaskSet
 
-__all__ = ["ContextTarget", "PaddedTasks", "Standardizer", "Task", "TaskError", "TaskSet", "bucket", "resolution"]
+__all__ = [
+    "ContextTarget",
+    "PaddedTasks",
+    "Standardizer",
+    "Task",
+    "TaskError",
+    "TaskSet",
+    "bucket",
+    "resolution",
+    "runs_in_order",
+]
