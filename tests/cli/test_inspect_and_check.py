@@ -15,6 +15,7 @@ from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import Average, ClosedForm
 from scoreprior.learners._function_prior import FunctionPrior
+from scoreprior.serialization import describe
 from scoreprior.tasks import Standardizer
 
 
@@ -118,7 +119,10 @@ def test_check_says_when_error_bars_are_too_narrow(prior, table):
     lines = [f"p{i},{h},{rng.normal(0, 50):.2f}" for i in range(30) for h in range(8)]
     held = table.with_name("held.csv")
     held.write_text("\n".join(["patient,hour,gcs", *lines]))
-    result = run("check", prior, held)
+    assert "too narrow" not in run("check", prior, held).stdout  # such tasks are recognised
+    bare = table.with_name("bare.prior")
+    sp.load_prior(prior).unguarded.save(bare, metadata=describe(prior)["extra"])
+    result = run("check", bare, held, "--task", "patient", "--inputs", "hour", "--target", "gcs")
     assert "too narrow" in result.stdout
     assert "Before the first point of a task the error bars are too narrow" in result.stderr
     lines = [f"p{i},{h},{10 + 0.5 * h:.2f}" for i in range(30) for h in range(8)]

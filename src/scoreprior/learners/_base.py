@@ -61,6 +61,10 @@ class Prior(eqx.Module):
         """One joint draw at x given a posterior state, for methods that have such draws."""
         raise NoDistributionError("This method gives no joint draws; predict(x).sample draws every point on its own.")
 
+    def surprise(self, state: PyTree) -> Float[Array, "*n"]:
+        """How probable known points that fit no better are among related tasks, given posterior states."""
+        raise NoDistributionError("This prior does not judge known points: fit it by sp.Guarded(method).")
+
     def condition(self, x: Any, y: Any, key: KeyLike) -> Posterior:
         """Posterior given the few points (x, y) of a new task; no points gives the prior predictive."""
         if np.size(y) == 0:
@@ -100,6 +104,21 @@ class Prior(eqx.Module):
         return eqx.tree_at(lambda p: p.standardizer, self, None)
 
     @property
+    def unguarded(self) -> Prior:
+        """The prior itself, without a guard against tasks that do not fit."""
+        return self
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it predicts points, found without computing anything."""
+        nothing = PaddedTasks(jnp.zeros((4, self.dim)), jnp.zeros(4), jnp.zeros(4, bool))
+
+        def predict(bare: Prior) -> Mixture:
+            return bare.evaluate(bare.infer(nothing, jax.random.key(0)), nothing.x)
+
+        return eqx.filter_eval_shape(predict, self.bare()).scales is None
+
+    @property
     def dim(self) -> int:
         """Number of input dimensions d."""
         return len(self.standardizer.x_mean)
@@ -116,6 +135,11 @@ class Posterior:
         """Predictive distribution of y at x (q, d), in original units."""
         alone = Group(np.zeros(1, int), jax.tree.map(lambda leaf: leaf[None], self.state))
         return Posteriors(self.prior, [alone]).predict([x])[0]
+
+    @property
+    def surprise(self) -> float:
+        """How probable known points that fit no better are among related tasks; below 0.01 the task does not fit."""
+        return float(self.prior.surprise(self.state))
 
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n joint draws at x (q, d), in original units.
@@ -159,6 +183,14 @@ class Posteriors(Sequence[Posterior]):
 
     def __iter__(self) -> Iterator[Posterior]:
         return (self[i] for i in range(self._n))
+
+    @property
+    def surprise(self) -> Float[np.ndarray, " n"]:
+        """The surprise of every posterior."""
+        values = np.empty(self._n)
+        for rows, state in self.groups:
+            values[rows] = np.asarray(self.prior.surprise(state))
+        return values
 
     def predict(self, xs: Sequence[Any]) -> list[Predictive]:
         """Predictives of all tasks at their own query points, in one compiled call for each batch."""

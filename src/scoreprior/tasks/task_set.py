@@ -261,6 +261,14 @@ class ContextTarget:
         chosen = list(indices)
         return ContextTarget(self.context.take(chosen), self.target.take(chosen))
 
+    @property
+    def whole(self) -> TaskSet:
+        """The tasks before they were cut: the points of the context, then those of the target."""
+        pairs = zip(self.context, self.target)
+        return self.context._with(
+            Task(np.concatenate([one.x, other.x]), np.concatenate([one.y, other.y]), one.name) for one, other in pairs
+        )
+
 
 def _looks_like_one_table(tasks: Any) -> bool:
     return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")
