@@ -109,9 +109,14 @@ def test_check_agrees_with_a_prediction_by_hand(prior, table):
 
 
 def test_check_on_the_training_table_says_so(prior, table):
-    assert "learned from" in run("check", prior, table).stderr
-    table.write_text("\n".join(["patient,hour,mood,gcs", *rows(12, seed=1)]))
+    assert "12 of 12 tasks are those that the prior was learned from" in run("check", prior, table).stderr
+    old, new = rows(12), [row.replace("p", "q", 1) for row in rows(12, seed=1)]
+    table.write_text("\n".join(["patient,hour,mood,gcs", *new]))
     assert "learned from" not in run("check", prior, table).stderr
+    first = old[0].split(",")[0]
+    some = [row for row in reversed(old) if row.split(",")[0] == first]
+    table.write_text("\n".join(["patient,hour,mood,gcs", *new, *some]))  # one task that is known, in another order
+    assert "1 of 13 tasks are those that the prior was learned from" in run("check", prior, table).stderr
 
 
 def test_check_says_when_error_bars_are_too_narrow(prior, table):

@@ -194,3 +194,19 @@ def test_what_cannot_be_guarded_is_refused():
     for wrong in ({"doubt": 0.0}, {"folds": 1}, {"held_out": 1.0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             sp.Guarded(**wrong)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_points_that_are_added_are_as_if_known_from_the_start(guarded):
+    prior, task = exact() if guarded else exact().member, functions(1, 2)[0]
+    whole = prior.condition(task.x, task.y, 0)
+    part = (
+        prior.condition(task.x[:6], task.y[:6], 0).update(task.x[6:9], task.y[6:9], 0).update(task.x[9:], task.y[9:], 0)
+    )
+    found, expected = (each.predict([[0.3], [2.5]]) for each in (part, whole))
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-5)
+    np.testing.assert_allclose(found.std, expected.std, rtol=1e-5)
+    with pytest.raises(sp.TaskError, match="columns"):
+        part.update(np.zeros((1, 2)), [0.0], 0)
+    with pytest.raises(ValueError, match="does not know its points"):
+        sp.Posterior(prior, whole.state).update([0.0], [1.0], 0)

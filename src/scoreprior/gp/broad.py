@@ -1,4 +1,4 @@
-"""`BroadProcess`: a Gaussian process for a task that is unlike all others, learned from its own points alone.
+"""A broad Gaussian process: for a task that is unlike all others, learned from its own points alone.
 
     y = c + f(x) + noise,  c ~ N(0, (2 b)^2),  f ~ GP(0, s^2 Matern(lengthscale)),  noise ~ N(0, (r s)^2)
 

@@ -83,7 +83,7 @@ class Prior(eqx.Module):
         for rows in groups_by_size(tasks.sizes, _CHUNKS_WORTH_COMPILING * chunk):
             batch = scaled.take(rows).padded(bucket(int(tasks.sizes[rows].max())))
             groups.append(Group(rows, infer_in_chunks(self.bare(), batch, keys[rows], chunk)))
-        return Posteriors(self, groups)
+        return Posteriors(self, groups, tasks)
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
         """Write the prior to a file that `load_prior` reads; the file appears whole or not at all.
@@ -127,9 +127,23 @@ class Prior(eqx.Module):
 class Posterior:
     """What is known of one task's function after conditioning."""
 
-    def __init__(self, prior: Prior, state: PyTree):
+    def __init__(self, prior: Prior, state: PyTree, context: Task | None = None):
         self.prior = prior
         self.state = state
+        self.context = context
+
+    def update(self, x: Any, y: Any, key: KeyLike) -> Posterior:
+        """The posterior given the points (x, y) as well: that of conditioning on all of them at once.
+
+        The prior is not fitted again: of processes and denoisers it takes milliseconds, of particles a new inference.
+        """
+        if self.context is None:
+            raise ValueError("This posterior does not know its points; posteriors of Prior.condition do.")
+        new = Task(x, y, self.context.name)
+        if new.x.shape[1] != self.prior.dim:
+            raise TaskError(f"x has {new.x.shape[1]} columns; this prior was fitted with {self.prior.dim}.")
+        x, y = np.concatenate([self.context.x, new.x]), np.concatenate([self.context.y, new.y])
+        return self.prior.condition(x, y, key)
 
     def predict(self, x: Any) -> Predictive:
         """Predictive distribution of y at x (q, d), in original units."""
@@ -164,9 +178,10 @@ class Group(NamedTuple):
 class Posteriors(Sequence[Posterior]):
     """Posteriors of many tasks, held in a few batches; index or iterate it."""
 
-    def __init__(self, prior: Prior, groups: Sequence[Group]):
+    def __init__(self, prior: Prior, groups: Sequence[Group], contexts: TaskSet | None = None):
         self.prior = prior
         self.groups = groups
+        self.contexts = contexts
         self._n = sum(len(group.rows) for group in groups)
         self._places = {int(row): (group, at) for group in groups for at, row in enumerate(group.rows)}
 
@@ -179,7 +194,8 @@ class Posteriors(Sequence[Posterior]):
         if not -self._n <= index < self._n:
             raise IndexError(f"There are {self._n} posteriors; index {index} is out of range.")
         group, at = self._places[index % self._n]
-        return Posterior(self.prior, jax.tree.map(lambda leaf: leaf[at], group.state))
+        context = None if self.contexts is None else self.contexts[index % self._n]
+        return Posterior(self.prior, jax.tree.map(lambda leaf: leaf[at], group.state), context)
 
     def __iter__(self) -> Iterator[Posterior]:
         return (self[i] for i in range(self._n))

@@ -1,6 +1,7 @@
 """Tasks on their way in: ragged tasks, data frames and files, padding, the frozen map to standardised units."""
 
 from scoreprior.tasks.checks import TaskError
+from scoreprior.tasks.fingerprint import fingerprint
 from scoreprior.tasks.order import runs_in_order
 from scoreprior.tasks.padding import PaddedTasks, bucket
 from scoreprior.tasks.resolution import resolution
@@ -16,6 +17,7 @@ __all__ = [
     "TaskError",
     "TaskSet",
     "bucket",
+    "fingerprint",
     "resolution",
     "runs_in_order",
 ]
