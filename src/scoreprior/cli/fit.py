@@ -103,7 +103,7 @@ def choose(method: str, quick: bool) -> MetaLearner:
 
 def _judge(
     talk: Talk, tasks: TaskSet, method: str, chosen: MetaLearner, rivals: dict[str, MetaLearner], seed: int
-) -> tuple[dict[str, Any] | None, Float[np.ndarray, " n"] | None]:
+) -> tuple[dict[str, Any] | None, Float[np.ndarray, "n 2"] | None]:
     """The record of a method beside others on held-out tasks, and how surprising these are; None if they are too few.
 
     What is judged is what people get: the method with its guard against tasks that do not fit.
@@ -127,7 +127,7 @@ def _judge(
     return _comparison.record(found), left_out
 
 
-def _guarded(prior: Prior, tasks: TaskSet, left_out: Float[np.ndarray, " n"] | None) -> Prior:
+def _guarded(prior: Prior, tasks: TaskSet, left_out: Float[np.ndarray, "n 2"] | None) -> Prior:
     """The prior with a guard against tasks that do not fit; a point predictor cannot have one."""
     return prior if prior.is_point else Guarded().guard(prior, tasks, left_out)
 

@@ -7,13 +7,14 @@ this task.
 `surprise` says how rare such ill-fitting known points are among related tasks. With p_i the two-sided tail probability
 of y_i given the others, Fisher's statistic sum_i -log p_i of n independent points exceeds t with probability
 Q(n, t) = exp(-t) sum_{k<n} t^k / k!. Points of a task are not independent, and no prior is exact: -log Q of left-out
-training tasks tells how large it gets among related ones. Where the prior alone, without any point, fails more clearly
-(the mean of -log p_i), that counts instead.
+training tasks tells how large it gets among related ones. Many points on a smooth curve predict each other, however far
+away it is; so there is a second statistic, the mean of -log p_i under the prior alone. Those predictions fail together,
+so they count as one.
 
 A query is answered by a mixture of the prior and the broad process. The odds of the latter are those before any point
-is known, times the smaller of two factors: how much better it predicts the known points, and the most that a p-value
-can say against a hypothesis, 1 / (-e p log p) (Sellke, Bayarri and Berger 2001). So a task that fits is left to the
-prior, though the broad process may happen to predict its known points better.
+is known, times the smaller of two factors: how much better it predicts the known points, and the most that the p-value
+of a statistic can say against a hypothesis, 1 / (-e p log p) (Sellke, Bayarri and Berger 2001). So a task that fits is
+left to the prior, though the broad process may happen to predict its known points better.
 """
 
 from __future__ import annotations
@@ -44,41 +45,41 @@ _MOST_CHECKED = 64
 """Known points that are predicted from the others, and that the broad process sees."""
 _MOST_LEFT_OUT = 200
 _FEW = 20
-"""Left-out tasks below which their mean alone describes how surprising related ones are."""
+"""Statistics of left-out tasks below which their mean alone describes how surprising related ones are."""
 _PSEUDO = 5
 """So many statistics beyond the decile, as an exponential distribution has them, count beside those found."""
 
 
 class GuardedState(NamedTuple):
-    """Posterior states of the prior and of the broad process, the weight of the latter, and -log Q."""
+    """Posterior states of the prior and of the broad process, the weight of the latter, and both statistics."""
 
     member: PyTree
     broad: BroadPosterior
     weight: Float[Array, ""]
-    statistic: Float[Array, ""]
+    statistics: Float[Array, "2"]
 
 
 class Tail(eqx.Module):
-    """The distribution of -log Q among related tasks, from its ninth decile on: an exponential one."""
+    """The distributions of both statistics among related tasks, from their ninth deciles on: exponential ones."""
 
-    decile: Float[Array, ""]
-    excess: Float[Array, ""]
+    deciles: Float[Array, "2"]
+    excesses: Float[Array, "2"]
 
     @classmethod
-    def of(cls, statistics: Float[np.ndarray, " n"]) -> Tail:
-        """That of left-out tasks; of few tasks only the mean counts. No less than that of an exact prior."""
+    def of(cls, statistics: Float[np.ndarray, "n 2"]) -> Tail:
+        """Those of left-out tasks; of few tasks only the means count. No less than those of an exact prior."""
         if len(statistics) < _FEW:
-            mean = max(1.0, statistics.mean()) if len(statistics) else 1.0
-            return cls(jnp.float32(mean * np.log(10)), jnp.float32(mean))
-        decile = max(np.log(10), np.quantile(statistics, 0.9))
-        beyond = statistics[statistics > decile] - decile
-        usual = decile / np.log(10)  # of an exponential distribution with this decile
-        excess = (beyond.sum() + _PSEUDO * usual) / (len(beyond) + _PSEUDO)
-        return cls(jnp.float32(decile), jnp.float32(max(1.0, excess)))
+            means = np.maximum(1.0, statistics.mean(0)) if len(statistics) else np.ones(2)
+            return cls(jnp.float32(means * np.log(10)), jnp.float32(means))
+        deciles = np.maximum(np.log(10), np.quantile(statistics, 0.9, axis=0))
+        beyond = np.maximum(statistics - deciles, 0)
+        usual = deciles / np.log(10)  # of an exponential distribution with this decile
+        excesses = (beyond.sum(0) + _PSEUDO * usual) / ((beyond > 0).sum(0) + _PSEUDO)
+        return cls(jnp.float32(deciles), jnp.float32(np.maximum(1.0, excesses)))
 
-    def log_probability(self, statistic: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """log of the probability of a statistic at least as large; below the decile the same formula, at most 0."""
-        return jnp.minimum(-jnp.log(10.0) - (statistic - self.decile) / self.excess, 0.0)
+    def log_probabilities(self, statistics: Float[Array, "*n 2"]) -> Float[Array, "*n 2"]:
+        """log of the probability of each at least as large; below the decile the same formula, at most 0."""
+        return jnp.minimum(-jnp.log(10.0) - (statistics - self.deciles) / self.excesses, 0.0)
 
 
 class GuardedPrior(Prior):
@@ -88,7 +89,7 @@ class GuardedPrior(Prior):
         member: the prior.
         log_odds: of the broad process before any point is known.
         half_width: half of the recording step of the targets, standardised units.
-        tail: of -log Q among related tasks.
+        tail: of the statistics among related tasks.
         folds: in which known points are predicted from the others.
     """
 
@@ -120,16 +121,21 @@ class GuardedPrior(Prior):
         numbers = jnp.arange(self.folds + 1)
         density, tail, broad = jax.lax.map(lambda pair: predicted(*pair), (numbers, jnp.stack(keys)))
         left_out = (fold, jnp.arange(len(chosen)))
-        gain = jnp.sum(jnp.where(some.mask, (broad - density)[left_out], 0.0))
-        statistic = _fisher(jnp.where(some.mask, -tail[left_out], 0.0), some.mask)
-        # Many points on a smooth curve predict each other, however far away it is: what does the prior alone say of
-        # it? Such predictions all fail together, so they count as one.
+        # From the size of the targets alone; of the prior, from nothing.
         size = 2 * target_size(some)
         far = -0.5 * (some.y / size) ** 2 - jnp.log(size * jnp.sqrt(2 * jnp.pi))
-        gain = jnp.maximum(gain, _mean(far - density[-1], some.mask))
-        statistic = jnp.maximum(statistic, _mean(-tail[-1], some.mask))
-        log_odds = self.log_odds + jnp.minimum(gain, _most_against(self.tail.log_probability(statistic)))
-        return GuardedState(self.member.infer(context, own), condition_broad(some), jax.nn.sigmoid(log_odds), statistic)
+        gains = jnp.stack(
+            [
+                jnp.sum(jnp.where(some.mask, (broad - density)[left_out], 0.0)),
+                _mean(far - density[-1], some.mask),
+            ]
+        )
+        statistics = jnp.stack(
+            [_fisher(jnp.where(some.mask, -tail[left_out], 0.0), some.mask), _mean(-tail[-1], some.mask)]
+        )
+        against = jnp.minimum(gains, _most_against(self.tail.log_probabilities(statistics)))
+        weight = jax.nn.sigmoid(self.log_odds + jnp.max(against))
+        return GuardedState(self.member.infer(context, own), condition_broad(some), weight, statistics)
 
     def evaluate(self, state: GuardedState, x: Float[Array, "q d"]) -> Mixture:
         answers = [self.member.evaluate(state.member, x), predict_broad(state.broad, x)]
@@ -142,8 +148,8 @@ class GuardedPrior(Prior):
         return jnp.where(is_broad, draw_broad(state.broad, x, broad_key), self.member.draw(state.member, x, member_key))
 
     def surprise(self, state: GuardedState) -> Float[Array, "*n"]:
-        """The tail probability of the statistic among related tasks."""
-        return jnp.exp(self.tail.log_probability(state.statistic))
+        """Twice the smaller tail probability, for there are two statistics; at most 1."""
+        return jnp.minimum(2 * jnp.exp(jnp.min(self.tail.log_probabilities(state.statistics), axis=-1)), 1.0)
 
     def about(self) -> dict[str, Any]:
         return self.member.about()
@@ -201,13 +207,13 @@ class Guarded:
             left_out = surprise_of(self.guard(part, tasks), tasks.take(order[:held]), judge_key)
         return self.guard(self.method.fit(tasks, all_key, progress=progress), tasks, left_out)
 
-    def guard(self, prior: Prior, tasks: TaskSet, left_out: Float[np.ndarray, " n"] | None = None) -> GuardedPrior:
+    def guard(self, prior: Prior, tasks: TaskSet, left_out: Float[np.ndarray, "n 2"] | None = None) -> GuardedPrior:
         """A prior that was fitted to the tasks, guarded; `left_out` is the `surprise_of` tasks it had not seen."""
         if prior.is_point:
             raise NoDistributionError("A prior that predicts points cannot tell how surprising a value is.")
         half_width = 0.5 * resolution(tasks.y) / prior.standardizer.y_std
         log_odds = np.log(self.doubt / (1 - self.doubt))
-        tail = Tail.of(np.zeros(0) if left_out is None else left_out)
+        tail = Tail.of(np.zeros((0, 2)) if left_out is None else left_out)
         return GuardedPrior(prior.standardizer, prior, jnp.float32(log_odds), jnp.float32(half_width), tail, self.folds)
 
     def with_budget(self, share: float) -> Guarded:
@@ -216,14 +222,14 @@ class Guarded:
         return replace(self, method=self.method.with_budget(share))
 
 
-def surprise_of(prior: GuardedPrior, tasks: TaskSet, key: KeyLike) -> Float[np.ndarray, " s"]:
-    """-log Q of tasks that the prior has not seen, of the first half, quarter and three quarters of their points."""
+def surprise_of(prior: GuardedPrior, tasks: TaskSet, key: KeyLike) -> Float[np.ndarray, "s 2"]:
+    """Both statistics of unseen tasks, given the first half, quarter and three quarters of their points."""
     contexts = split_tasks(tasks, most=3 * len(tasks))[1] if max(tasks.sizes) >= 2 else tuple(tasks)
     groups = prior.condition_many(TaskSet(contexts), key).groups
-    return np.concatenate([np.asarray(group.state.statistic) for group in groups])
+    return np.concatenate([np.asarray(group.state.statistics) for group in groups])
 
 
-def _most_against(log_p: Float[Array, ""]) -> Float[Array, ""]:
+def _most_against(log_p: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """log of 1 / (-e p log p), the most that p says against a hypothesis; 0 where it says nothing, from 1/e on."""
     return jnp.where(log_p < -1, -1 - log_p - jnp.log(jnp.maximum(-log_p, 1.0)), 0.0)
 
