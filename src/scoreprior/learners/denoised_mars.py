@@ -33,7 +33,7 @@ from scoreprior.inference.closed_form import ClosedForm
 from scoreprior.inference.denoised import Denoised
 from scoreprior.inference.denoised_particles import ParticleConfig, particles_along
 from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
-from scoreprior.learners._denoising import DenoisingLoss, HeldOutLoss
+from scoreprior.learners._denoising import DenoisingLoss, HeldOutLoss, Recorded
 from scoreprior.learners._function_prior import FunctionPrior, notes_of
 from scoreprior.learners._split_nll import task_nll
 from scoreprior.scores.denoiser import Denoiser, DenoiserConfig, DenoiserEnsemble
@@ -227,14 +227,13 @@ class DenoisedMARS:
         low, high = np.log(self.levels)
         single = {"f": jnp.float32}
         return DenoisingLoss(
-            tasks=PaddedTasks(
-                *(jnp.asarray(np.asarray(leaf)[rows], single.get(leaf.dtype.kind)) for leaf in problem.padded)
+            recorded=jax.tree.map(
+                lambda leaf: jnp.asarray(np.asarray(leaf)[rows], single.get(leaf.dtype.kind)), problem.recorded
             ),
             noised=jnp.float32(self.noised),
             ordered=jnp.float32(self.ordered if runs_in_order(problem.tasks) else 0.0),
             log_low=jnp.float32(low),
             log_high=jnp.float32(high),
-            half_width=jnp.float32(0.5 * problem.step / problem.standardizer.y_std),
             interpolated=jnp.float32(self.interpolated),
             places=problem.places if self.interpolated else None,
             batch=min(self.tasks_per_step, len(rows)),
@@ -259,6 +258,15 @@ class _Problem:
     padded: PaddedTasks
     step: float
     places: MeasurementDistribution
+
+    @property
+    def recorded(self) -> Recorded:
+        """The tasks, and what their targets stand for, in standardised units."""
+        intervals = [self.standardizer.rounding_interval(task.y, self.step) for task in self.tasks]
+        middle, half_width = np.zeros(self.padded.y.shape), np.zeros(self.padded.y.shape)
+        for row, (middles, halves) in enumerate(intervals):
+            middle[row, : len(middles)], half_width[row, : len(halves)] = middles, halves
+        return Recorded(self.padded, middle, half_width)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, tasks: TaskSet, key: PRNGKeyArray) -> _Problem:
