@@ -143,7 +143,25 @@ def test_rounded_targets_are_learned_by_their_rounding_interval():
     problem = denoised_mars._Problem.of(tasks, jax.random.key(0))
     assert problem.step == 1.0
     loss = sp.MARS(**SMALL)._loss(problem, np.arange(40))
-    np.testing.assert_allclose(loss.half_width * problem.standardizer.y_std, 0.5, rtol=1e-5)
+    np.testing.assert_allclose(loss.recorded.half_width * problem.standardizer.y_std, 0.5, rtol=1e-5)
+    np.testing.assert_array_equal(loss.recorded.middle, loss.recorded.tasks.y)
+
+
+def test_values_on_a_bound_are_learned_as_all_that_lies_beyond():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, (40, 10)).astype(float)
+    tasks = sp.TaskSet.from_arrays(rng.uniform(-1, 1, (40, 10)), y, target=sp.Bounded(0, 3))
+    problem = denoised_mars._Problem.of(tasks, jax.random.key(0))
+    middle, half = problem.recorded.middle, problem.recorded.half_width
+    assert (half[y == 0] == -np.inf).all()
+    assert (half[y == 3] == np.inf).all()
+    ends = problem.standardizer.warp.forward(np.array([0.5, 1.5, 2.5]))
+    standardised = (ends - problem.standardizer.y_mean) / problem.standardizer.y_std
+    np.testing.assert_allclose(middle[y == 0], standardised[0])
+    np.testing.assert_allclose(middle[y == 3], standardised[2])
+    for value in (1, 2):
+        np.testing.assert_allclose((middle - half)[y == value], standardised[value - 1])
+        np.testing.assert_allclose((middle + half)[y == value], standardised[value])
 
 
 @pytest.mark.parametrize("follow", [True, False])

@@ -25,6 +25,8 @@ _MOST_ROOM = 0.05
 _NEAR = 0.05
 """Continuous targets: room beyond the bounds is half the distance to the bounds that 5% of the values have, at most 5%
 of the range; less would put values on a bound far away from all others."""
+_MOSTLY = 0.95
+"""Share of bounded values on the grid above which they count as discrete: means of two scores may lie between."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,9 @@ class TargetKind(ABC):
         for task in tasks:
             wrong = ~self.allows(task.y)
             if wrong.any():
-                row = int(np.argmax(wrong))
                 raise TaskError(
-                    f"y of {task.name} is {task.y[row]:g} in row {row} ({int(wrong.sum())} such values in this task), "
-                    f"but the target is {self.words}. Repair the value or choose another kind of target."
+                    f"The target is {self.words}, but y of {task.name} is {task.y[wrong][0]:g} "
+                    f"({int(wrong.sum())} such values in this task). Repair it or choose another kind of target."
                 )
 
 
@@ -123,7 +124,8 @@ class Bounded(TargetKind):
     def warp(self, y: Float[np.ndarray, " n"]) -> Logit:
         """The logit, with room for values on the bounds."""
         step = resolution(y)
-        whole = step > 0 and _on_grid(np.append(y, [self.low, self.high]), step)
+        ends = np.array([self.low, self.high])
+        whole = step > 0 and _on_grid(ends, step) and _on_grid(y, step, _MOSTLY)
         return Logit(self.low, self.high, 0.5 * step or self._room(y), step, whole)
 
     def _room(self, y: Float[np.ndarray, " n"]) -> float:
@@ -177,5 +179,5 @@ class Count(TargetKind):
         return "a count: a whole number, 0 or more"
 
 
-def _on_grid(y: Float[np.ndarray, " n"], step: float) -> bool:
-    return bool(np.all(np.abs(y - step * np.round(y / step)) <= 1e-6 * step + 1e-6 * np.abs(y)))
+def _on_grid(y: Float[np.ndarray, " n"], step: float, share: float = 1.0) -> bool:
+    return bool(np.mean(np.abs(y - step * np.round(y / step)) <= 1e-6 * (step + np.abs(y))) >= share)
