@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -102,7 +104,7 @@ def test_moments_and_crps_are_those_of_draws_and_of_quadrature(name):
         edges = np.unique(np.concatenate([[warp.low, seen, end], np.linspace(warp.low, min(end, 100.0), 400)]))
         total = sum(
             quad(lambda t, one=one, seen=seen: (float(one.cdf(t)[0]) - (t >= seen)) ** 2, a, b, limit=200)[0]
-            for a, b in zip(edges, edges[1:])
+            for a, b in itertools.pairwise(edges)
         )
         np.testing.assert_allclose(one.crps(y[[point]])[0], total, rtol=2e-3, atol=1e-6)
 
@@ -113,7 +115,7 @@ def test_density_inside_and_probabilities_of_the_bounds_make_one(name):
     found = WarpedPredictive(Predictive([[5.0], [-5.0]], [[1.0], [1.5]]), warp)
     low, high = warp.low + 0.5 * warp.step, warp.high - 0.5 * warp.step
     edges = warp.inverse(np.linspace(warp.forward(np.array(low)), warp.forward(np.array(high)), 60))
-    inside = sum(quad(lambda t: float(np.exp(found.log_prob(t))[0]), a, b)[0] for a, b in zip(edges, edges[1:]))
+    inside = sum(quad(lambda t: float(np.exp(found.log_prob(t))[0]), a, b)[0] for a, b in itertools.pairwise(edges))
     bounds = np.exp(found.log_prob(np.array([[warp.low], [warp.high]]))).sum()
     np.testing.assert_allclose(inside + bounds, 1.0, atol=1e-6)
     assert 0.01 < bounds < 0.99

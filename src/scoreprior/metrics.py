@@ -130,8 +130,9 @@ def pit(
 ) -> Float[np.ndarray, " q"]:
     """Probability integral transforms at y (q,): uniform on [0, 1] when the predictive is calibrated.
 
-    For continuous targets F(y). Where values have probabilities, or of targets recorded in steps h a value stands for (y - h/2, y + h/2], and its PIT is
-    drawn evenly between F(y - h/2) and F(y + h/2) (randomised PIT): ties would look like a lack of calibration.
+    For continuous targets F(y). Of targets recorded in steps h a value stands for (y - h/2, y + h/2], and its PIT is
+    drawn evenly between F(y - h/2) and F(y + h/2) (randomised PIT): ties would look like a lack of calibration. So it
+    is where a value has a probability of its own, as bounds and counts have.
     """
     observed = _observed(predictive, y)
     low, high = predictive.pit_ends(observed, resolution)

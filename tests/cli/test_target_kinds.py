@@ -98,7 +98,11 @@ def test_options_that_do_not_fit_together_are_refused(scores, options):
 
 @pytest.mark.parametrize(
     ("name", "kind", "values"),
-    [("positive", Positive(), [0.5, 7.25, 90.0]), ("count", Count(), [0, 2, 9]), ("binary-rate", BinaryRate(), [0, 0.3, 1])],
+    [
+        ("positive", Positive(), [0.5, 7.25, 90.0]),
+        ("count", Count(), [0, 2, 9]),
+        ("binary-rate", BinaryRate(), [0, 0.3, 1]),
+    ],
 )
 def test_the_other_kinds_are_fitted_too(scores, name, kind, values):
     frame = pd.read_csv(scores)

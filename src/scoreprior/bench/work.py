@@ -23,7 +23,6 @@ from scoreprior.bench.counts import encode
 from scoreprior.environments import Environment, environment
 from scoreprior.evaluation import Predicted, predict_by_oracle, predict_unseen, summarise, tabulate
 from scoreprior.learners import learner
-from scoreprior.predictive import Predictive
 
 POINTS = 200
 """Predictions of a method on an environment that are kept for a plot."""

@@ -43,7 +43,9 @@ def suggestion(y: Float[np.ndarray, " n"], target: str) -> str | None:
         return None
     whole = bool(np.all(y == np.round(y)))
     if at_high < _ON_BOUND and low >= 0 and whole and np.mean(y <= _SMALL) >= _OFTEN:
-        return f"All values of {target} are whole numbers and many are small: if they are counts, use --target-kind count."
+        return (
+            f"All values of {target} are whole numbers and many are small: if they are counts, use --target-kind count."
+        )
     if max(at_low, at_high) >= _ON_BOUND:
         value, share, which = (high, at_high, "largest") if at_high >= at_low else (low, at_low, "least")
         return (

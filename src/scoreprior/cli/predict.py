@@ -223,7 +223,9 @@ def _in_blocks(posteriors: Posteriors, queries: list[np.ndarray]) -> tuple[list[
             pieces.append(predictive.to_frame())
         for kept, predictive in zip(shown, block):
             kept.append(predictive)
-    return [pd.concat(pieces, ignore_index=True) for pieces in frames], [first.joined_with(rest) for first, *rest in shown]
+    return [pd.concat(pieces, ignore_index=True) for pieces in frames], [
+        first.joined_with(rest) for first, *rest in shown
+    ]
 
 
 def _tell_extrapolation(talk: Talk, frame: pd.DataFrame, notes: Notes) -> None:

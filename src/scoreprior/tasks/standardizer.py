@@ -27,8 +27,8 @@ class Standardizer:
     x_std: Float[np.ndarray, " d"]
     y_mean: float
     y_std: float
-    kind: TargetKind = Real()
-    warp: Warp = Identity()
+    kind: TargetKind = Real()  # noqa: RUF009 (frozen)
+    warp: Warp = Identity()  # noqa: RUF009 (frozen)
 
     @classmethod
     def fit(cls, tasks: TaskSet) -> Standardizer:
