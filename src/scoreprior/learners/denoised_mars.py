@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -143,7 +144,7 @@ class DenoisedMARS:
             inference, metrics = self._judge_networks(problem, as_key(key), files)
         if inference is None:
             # The key itself, as `PooledGP` takes it: the same seed gives the same process.
-            inference = _closed_form(self._fit_processes(problem.padded, as_key(key)))
+            inference = _closed_form(self._fit_processes(problem, problem.padded, as_key(key)))
         return FunctionPrior(problem.standardizer, inference, notes_of(self, tasks, metrics))
 
     def _judge_networks(
@@ -160,7 +161,7 @@ class DenoisedMARS:
         for number, one in enumerate(jax.random.split(network_key, self.networks)):
             held = shuffled[number * size : (number + 1) * size]
             train_key, judge_key = jax.random.split(one)
-            fitted = self._fit_processes(problem.padded.without(held), key)
+            fitted = self._fit_processes(problem, problem.padded.without(held), key)
             denoiser, loss = self._train(fitted.process, problem, held, train_key, _numbered(files, number))
             members.append(denoiser)
             before, after = (
@@ -217,11 +218,13 @@ class DenoisedMARS:
             inference=None if self.inference is None else self.inference.with_budget(share),
         )
 
-    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> ProcessAverage:
+    def _fit_processes(self, problem: _Problem, padded: PaddedTasks, key: PRNGKeyArray) -> ProcessAverage:
         """The anchor, and a simple process to average with where that helps."""
+        scaler = problem.standardizer
+        known = None if scaler.warp.is_identity else partial(scaler.intervals, step=problem.step)
         if self.average:
-            return fit_average(padded, self.anchor, key)
-        return ProcessAverage(fit_process(padded, self.anchor, key))
+            return fit_average(padded, self.anchor, key, known)
+        return ProcessAverage(fit_process(padded, self.anchor, key, known))
 
     def _loss(self, problem: _Problem, rows: Int[np.ndarray, " n"]) -> DenoisingLoss:
         low, high = np.log(self.levels)

@@ -85,6 +85,12 @@ class Standardizer:
             np.where(below, -np.inf, np.where(above, np.inf, half)),
         )
 
+    def intervals(
+        self, scaled: Float[np.ndarray, "*m"], step: float
+    ) -> tuple[Float[np.ndarray, "*m"], Float[np.ndarray, "*m"]]:
+        """`rounding_interval` of targets in standardised units."""
+        return self.rounding_interval(self.warp.inverse(scaled * self.y_std + self.y_mean), step)
+
     def apply(self, tasks: TaskSet) -> TaskSet:
         """Tasks in standardised units."""
         self.kind.check(tasks)
