@@ -85,7 +85,7 @@ def test_a_value_on_the_bound_of_a_continuous_target_stands_for_all_beyond_and_o
 def test_the_map_is_fitted_to_how_targets_were_recorded():
     rng = np.random.default_rng(0)
     scores = rng.integers(3, 16, 500).astype(float)
-    assert sp.Bounded(3, 15).warp(scores) == Logit(3.0, 15.0, 0.5, 1.0, True)
+    assert sp.Bounded(3, 15).warp(scores) == Logit(3.0, 15.0, 2.0, 1.0, True)
     some = scores.copy()
     some[:5] = 13.5  # the means of two scores
     assert sp.Bounded(3, 15).warp(some).discrete

@@ -71,8 +71,8 @@ class DenoisingLoss(eqx.Module):
         y = y + anchor.noise_std * jax.random.normal(noise_key, y.shape)
         there = jnp.broadcast_to(jax.random.bernoulli(coin_key, self.interpolated), y.shape)
         y = jax.lax.stop_gradient(y)
-        widths = jnp.where(self.recorded.tasks.mask, jnp.abs(self.recorded.half_width), jnp.inf)
-        drawn = Recorded(PaddedTasks(x, y, there), y, jnp.full_like(y, jnp.min(widths)))
+        exact = jnp.where(self.recorded.tasks.mask, jnp.abs(self.recorded.half_width), jnp.inf)
+        drawn = Recorded(PaddedTasks(x, y, there), y, jnp.full_like(y, jnp.min(exact)))
         return jax.tree.map(lambda *pair: jnp.concatenate(pair), recorded, drawn)
 
     def of_task(self, denoiser: Denoiser, recorded: Recorded, key: PRNGKeyArray) -> Float[Array, ""]:

@@ -25,6 +25,8 @@ _MOST_ROOM = 0.05
 _NEAR = 0.05
 """Continuous targets: room beyond the bounds is half the distance to the bounds that 5% of the values have, at most 5%
 of the range; less would put values on a bound far away from all others."""
+_STEPS_OF_ROOM = 2.0
+"""Bounded targets in steps: half a step of room is the least, but it sets the last values far apart from the others."""
 _MOSTLY = 0.95
 """Share of bounded values on the grid above which they count as discrete: means of two scores may lie between."""
 
@@ -126,7 +128,7 @@ class Bounded(TargetKind):
         step = resolution(y)
         ends = np.array([self.low, self.high])
         whole = step > 0 and _on_grid(ends, step) and _on_grid(y, step, _MOSTLY)
-        return Logit(self.low, self.high, 0.5 * step or self._room(y), step, whole)
+        return Logit(self.low, self.high, _STEPS_OF_ROOM * step or self._room(y), step, whole)
 
     def _room(self, y: Float[np.ndarray, " n"]) -> float:
         distances = np.minimum(y - self.low, self.high - y)
