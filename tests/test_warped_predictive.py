@@ -16,6 +16,7 @@ from scipy.special import expit
 
 import scoreprior as sp
 from scoreprior import metrics
+from scoreprior._trees import decode, encode
 from scoreprior.gp import GaussianProcess
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.inference.closed_form import ClosedForm
@@ -247,3 +248,16 @@ def test_joint_draws_of_a_process_are_within_the_bounds():
     low, high = posterior.predict(np.linspace(-3, 3, 5)).interval(0.99)
     assert ((low >= 0) & (high <= 100)).all()
     assert (high - low).max() > 50
+
+
+def test_files_that_know_no_kinds_of_targets_load_as_real():
+    rng = np.random.default_rng(0)
+    prior = sp.learner("last-value").fit(sp.TaskSet.from_arrays(rng.normal(size=(5, 6)), rng.normal(size=(5, 6))), 0)
+    structure, arrays = encode(prior, "the prior")
+    for name in ("kind", "warp"):
+        del structure["fields"]["standardizer"]["fields"][name]
+    loaded = decode(structure, arrays)
+    assert loaded.standardizer.kind == sp.Real()
+    one, other = (each.condition([0.0], [1.0], 0).predict([[2.0]]) for each in (prior, loaded))
+    assert type(other) is Predictive
+    np.testing.assert_array_equal(one.quantile(0.9), other.quantile(0.9))

@@ -44,7 +44,7 @@ def fit_scale_calibration(
     levels, tails = np.linspace(low, high, _LEVELS), tail_scales(parameters)
     predictions = left_out_predictions(pool, parameters, config)
     middle, half_width = (pool.tasks.y, None) if recorded is None else recorded
-    problem = _Problem(middle, half_width, predictions, jnp.asarray(tails), jnp.asarray(levels))
+    problem = _Problem(middle, predictions, jnp.asarray(tails), jnp.asarray(levels), half_width)
     start = {"level": jnp.zeros(_LEVELS), "surprise": jnp.zeros(())}
 
     def fit(included: np.ndarray) -> Parameters:
@@ -62,10 +62,10 @@ class _Problem(eqx.Module):
     """What a calibration is learned from."""
 
     y: Float[Array, "n m"]
-    half_width: Float[Array, "n m"] | None
     predictions: LeftOutPredictions
     tails: Float[Array, " c"]
     levels: Float[Array, " k"]
+    half_width: Float[Array, "n m"] | None = None
 
     def calibration(self, parameters: Parameters) -> ScaleCalibration:
         return ScaleCalibration(self.levels, parameters["level"], parameters["surprise"])
