@@ -23,7 +23,7 @@ from scoreprior.gp import GaussianProcess, Matern, ZeroMean
 from scoreprior.inference import Box, Inference
 from scoreprior.inference.denoised import Denoised
 from scoreprior.inference.denoised_particles import ParticleConfig, particles_along
-from scoreprior.learners._denoising import DenoisingLoss
+from scoreprior.learners._denoising import DenoisingLoss, Recorded
 from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.scores.denoiser import Denoiser, DenoiserConfig, DenoiserEnsemble
 from scoreprior.space import override
@@ -65,7 +65,8 @@ def training_step(repeats: int) -> tuple[float, float, float]:
     x = jnp.asarray(rng.uniform(-2, 2, (200, POINTS, 1)), jnp.float32)
     tasks = PaddedTasks(x, jnp.sin(x[..., 0]), jnp.ones((200, POINTS), bool))
     share, low, high, none = map(jnp.float32, (0.3, np.log(0.03), np.log(3.0), 0.0))
-    loss = DenoisingLoss(tasks, share, share, low, high, none, none, None, batch=BATCH, points=64, further=8)
+    recorded = Recorded(tasks, tasks.y, jnp.zeros_like(tasks.y))
+    loss = DenoisingLoss(recorded, share, share, low, high, none, None, batch=BATCH, points=64, further=8)
     denoiser = denoisers()[0]
     arrays, static = eqx.partition(denoiser.encoder, eqx.is_array)
 

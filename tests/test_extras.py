@@ -83,7 +83,7 @@ def test_everything_for_users_is_in_all():
     for _ in PROJECT["optional-dependencies"]:
         listed = " ".join(each for name in named for each in PROJECT["optional-dependencies"][name])
         named |= {word for inside in re.findall(r"scoreprior\[(.*?)\]", listed) for word in inside.split(",")}
-    assert named == {"all", "cli", "plots", "data", "bench", "parquet"}
+    assert named == {"all", "cli", "plots", "data", "bench", "parquet", "xarray"}
 
 
 def test_a_missing_package_names_its_extra():

@@ -123,3 +123,17 @@ def _by_quadrature(y, locs, log_scales, half_width):
 def test_half_the_width_is_no_reason_for_a_gradient_without_a_number():
     gradient = jax.grad(lambda loc: mixture_interval_log_prob(jnp.zeros(1), loc, jnp.ones((1, 1)), 0.0).sum())
     np.testing.assert_array_equal(gradient(jnp.zeros((1, 1))), 0.0)
+
+
+@pytest.mark.parametrize(("half_width", "sign"), [(np.inf, -1.0), (-np.inf, 1.0)])
+def test_an_interval_with_one_end_is_a_tail_with_finite_gradients(predictive, rng, half_width, sign):
+    y = rng.normal(size=len(predictive)) * 3
+    found = mixture_interval_log_prob(
+        jnp.asarray(y), jnp.asarray(predictive.locs), jnp.asarray(predictive.scales), jnp.float32(half_width)
+    )
+    np.testing.assert_allclose(found, predictive.log_tail(y, sign), rtol=2e-4, atol=1e-5)
+
+    def loss(loc):
+        return mixture_interval_log_prob(jnp.array([200.0]), loc, jnp.ones((1, 1)), half_width).sum()
+
+    assert np.isfinite(jax.grad(loss)(jnp.zeros((1, 1)))).all()

@@ -19,7 +19,20 @@ from scoreprior.learners.stack import Stack
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.serialization import PriorFileError, load_prior
 from scoreprior.stacking import squared_error_weights, stacking_weights
-from scoreprior.tasks import ContextTarget, PaddedTasks, Standardizer, Task, TaskError, TaskSet
+from scoreprior.tasks import (
+    BinaryRate,
+    Bounded,
+    ContextTarget,
+    Count,
+    PaddedTasks,
+    Positive,
+    Real,
+    Standardizer,
+    TargetKind,
+    Task,
+    TaskError,
+    TaskSet,
+)
 from scoreprior.training import TrainingConfig
 
 MARS = DenoisedMARS
@@ -29,9 +42,12 @@ __version__ = "0.2.0"
 
 __all__ = [
     "MARS",
+    "BinaryRate",
+    "Bounded",
     "Check",
     "Comparison",
     "ContextTarget",
+    "Count",
     "DataError",
     "DenoisedMARS",
     "DeterministicInterpolator",
@@ -46,14 +62,17 @@ __all__ = [
     "NoDistributionError",
     "PaddedTasks",
     "PlainMARS",
+    "Positive",
     "Posterior",
     "Posteriors",
     "Predictive",
     "Prior",
     "PriorFileError",
+    "Real",
     "SampledMARS",
     "Stack",
     "Standardizer",
+    "TargetKind",
     "Task",
     "TaskError",
     "TaskSet",

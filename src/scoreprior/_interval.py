@@ -30,18 +30,22 @@ def log_interval(middle: Any, width: Any, xp: Any = np) -> Any:
 
 
 def mixture_interval_log_prob(
-    y: Float[Array, "*b q"], locs: Float[Array, "L q"], scales: Float[Array, "L q"], half_width: Float[Array, ""]
+    y: Float[Array, "*b q"], locs: Float[Array, "L q"], scales: Float[Array, "L q"], half_width: Float[Array, "*#b #q"]
 ) -> Float[Array, "*b q"]:
     """log P(y - half_width < Y <= y + half_width) of 1/L sum_l N(locs[l], scales[l]^2).
 
-    At half_width 0 it is the log density. For losses in standardised units: gradients are finite in far tails too.
+    At half_width 0 it is the log density. At inf it is log P(Y > y), at -inf log P(Y <= y): y is the only end of such
+    an interval. For losses in standardised units: gradients are finite in far tails too.
     """
     half = jnp.asarray(half_width, scales.dtype)
     components = (slice(None), *(None,) * (jnp.ndim(y) - 1))  # (L, q) against (..., q)
     locs, scales = locs[components], scales[components]
-    each = log_interval((y - locs) / scales, 2 * half / scales, jnp) - jnp.log(scales)
-    width = jnp.where(half > 0, 2 * half, 1.0)
-    return jax.nn.logsumexp(each, axis=0) - jnp.log(len(locs)) + jnp.log(width)
+    z, bounded = (y - locs) / scales, jnp.isfinite(half)
+    finite = jnp.where(bounded, half, 1.0)
+    between = log_interval(z, 2 * finite / scales, jnp) - jnp.log(scales)
+    beyond = jax.scipy.special.log_ndtr(-jnp.sign(half) * z)
+    width = jnp.where(bounded & (half > 0), 2 * finite, 1.0)
+    return jax.nn.logsumexp(jnp.where(bounded, between, beyond), axis=0) - jnp.log(len(locs)) + jnp.log(width)
 
 
 def _log1mexp(x: Any, xp: Any) -> Any:

@@ -17,6 +17,14 @@ from scoreprior import _plugins
 CLASSES = {
     # tasks
     "standardizer": "tasks.standardizer:Standardizer",
+    "real": "tasks.target_kinds:Real",
+    "positive": "tasks.target_kinds:Positive",
+    "bounded": "tasks.target_kinds:Bounded",
+    "binary-rate": "tasks.target_kinds:BinaryRate",
+    "count": "tasks.target_kinds:Count",
+    "identity-warp": "tasks.warp:Identity",
+    "log-warp": "tasks.warp:Log",
+    "logit-warp": "tasks.warp:Logit",
     # Gaussian processes
     "gaussian-process": "gp.process:GaussianProcess",
     "conditioned-process": "gp.process:Conditioned",

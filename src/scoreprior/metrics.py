@@ -9,6 +9,7 @@ from jaxtyping import Float
 from scipy.special import betaln, ndtr, xlog1py, xlogy
 
 from scoreprior.predictive import NoDistributionError, Predictive
+from scoreprior.warped_predictive import WarpedPredictive
 
 LEVELS = 20
 """Number of confidence levels of the calibration error, equally spaced in [0, 1] with both ends."""
@@ -47,6 +48,8 @@ def crps(predictive: Predictive, y: Any) -> float:
     observed = _observed(predictive, y)
     if predictive.scales is None:
         raise NoDistributionError("This method predicts a point, not a distribution: it has no CRPS.")
+    if isinstance(predictive, WarpedPredictive):
+        return float(np.mean(predictive.crps(observed)))
     count = len(predictive.locs)
     weights = np.full(count, 1 / count) if predictive.weights is None else predictive.weights
     of_mixture = _crps_of_many if count > _FEW else _crps_of_few
@@ -93,10 +96,22 @@ def _crps_of_many(
 
 
 def coverage(predictive: Predictive, y: Any, level: float = 0.9) -> float:
-    """Fraction of y (q,) inside the central interval that should hold `level` of them."""
+    """Fraction of y (q,) inside the central interval that should hold `level` of them.
+
+    Where values have probabilities, the interval holds more than `level`, as its ends do not come in parts: a value
+    counts by the part of its probability that lies in the middle `level` of all.
+    """
     observed = _observed(predictive, y)
+    if isinstance(predictive, WarpedPredictive):
+        return float(np.mean(_share_within(*predictive.pit_ends(observed), 0.5 - level / 2, 0.5 + level / 2)))
     low, high = predictive.interval(level)
     return float(np.mean((low <= observed) & (observed <= high)))
+
+
+def _share_within(low: np.ndarray, high: np.ndarray, start: float, end: float) -> np.ndarray:
+    """Of each interval from low to high, which may be a point, the share that lies between start and end."""
+    common = np.minimum(high, end) - np.maximum(low, start)
+    return np.where(high > low, np.maximum(common, 0.0) / np.where(high > low, high - low, 1.0), common >= 0)
 
 
 def interval_width(predictive: Predictive, level: float = 0.9) -> float:
@@ -116,12 +131,13 @@ def pit(
     """Probability integral transforms at y (q,): uniform on [0, 1] when the predictive is calibrated.
 
     For continuous targets F(y). Of targets recorded in steps h a value stands for (y - h/2, y + h/2], and its PIT is
-    drawn evenly between F(y - h/2) and F(y + h/2) (randomised PIT): ties would look like a lack of calibration.
+    drawn evenly between F(y - h/2) and F(y + h/2) (randomised PIT): ties would look like a lack of calibration. So it
+    is where a value has a probability of its own, as bounds and counts have.
     """
     observed = _observed(predictive, y)
-    if resolution == 0:
-        return predictive.cdf(observed)
-    low, high = (predictive.cdf(observed + side * resolution / 2) for side in (-1, 1))
+    low, high = predictive.pit_ends(observed, resolution)
+    if (low == high).all():
+        return high
     return low + (high - low) * (rng or np.random.default_rng(0)).uniform(size=len(observed))
 
 

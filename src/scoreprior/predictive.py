@@ -1,21 +1,24 @@
-"""What every method answers with: `Mixture` in standardised units inside, `Predictive` in ORIGINAL units outside."""
+"""`Predictive`: what every method answers with, in ORIGINAL units; inside, methods have a `Mixture`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-from scipy.special import logsumexp, ndtr, ndtri
+from jaxtyping import Float
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
+from scoreprior._extras import extra
 from scoreprior._interval import log_interval
 from scoreprior._types import KeyLike, as_generator
+from scoreprior.mixture import Mixture as Mixture
+from scoreprior.mixture import mix as mix
 
 if TYPE_CHECKING:
     import pandas
+    import xarray
 
 
 _ROUNDING = 1e-4
@@ -23,54 +26,6 @@ _ROUNDING = 1e-4
 
 class NoDistributionError(TypeError):
     """A point predictor was asked for a distribution."""
-
-
-class Mixture(NamedTuple):
-    """A predictive in standardised units, in the fields of `Predictive`: the last one is None for equal weights."""
-
-    locs: Float[Array, "L q"]
-    scales: Float[Array, "L q"] | None = None
-    draws: Float[Array, "S q"] | None = None
-    weights: Float[Array, " L"] | None = None
-
-    @property
-    def mean(self) -> Float[Array, " q"]:
-        """Mixture mean."""
-        return jnp.mean(self.locs, axis=0) if self.weights is None else self.weights @ self.locs
-
-    def average_with(self, other: Mixture, weight: Float[Array, ""] | float = 0.5) -> Mixture:
-        """The other one with this weight; draws are shifted to the mean of both, and keep their shapes."""
-        both = mix([self, other], jnp.stack([1.0 - jnp.asarray(weight), jnp.asarray(weight)]))
-        shift = weight * (other.mean - self.mean)
-        return both._replace(draws=None if self.draws is None else self.draws + shift)
-
-
-def mix(parts: Sequence[Mixture], weights: Float[Array, " n"]) -> Mixture:
-    """sum_i weights[i] parts[i]; a point if any part is one, with draws if all parts have them.
-
-    There are as many draws as the part with most has; each part gives its share of them, a short one repeats its own.
-    """
-    shares = [
-        share * (jnp.full(len(part.locs), 1 / len(part.locs)) if part.weights is None else part.weights)
-        for part, share in zip(parts, weights)
-    ]
-    scales = [part.scales for part in parts if part.scales is not None]
-    draws = [part.draws for part in parts if part.draws is not None]
-    return Mixture(
-        jnp.concatenate([part.locs for part in parts]),
-        jnp.concatenate(scales) if len(scales) == len(parts) else None,
-        _proportional(draws, weights) if len(draws) == len(parts) else None,
-        jnp.concatenate(shares),
-    )
-
-
-def _proportional(draws: Sequence[Float[Array, "_ q"]], weights: Float[Array, " n"]) -> Float[Array, "S q"]:
-    sizes = np.array([len(each) for each in draws])
-    slots = (jnp.arange(sizes.max()) + 0.5) / sizes.max()
-    part = jnp.searchsorted(jnp.cumsum(weights)[:-1], slots)
-    rank = jnp.arange(sizes.max()) - jnp.searchsorted(part, part)  # among the slots of the same part
-    starts = np.cumsum(sizes) - sizes
-    return jnp.concatenate(draws)[jnp.asarray(starts)[part] + rank % jnp.asarray(sizes)[part]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +100,10 @@ class Predictive:
         log_components = -0.5 * z**2 - np.log(scales) - 0.5 * np.log(2 * np.pi)
         return self._log_average(log_components)
 
+    def log_tail(self, y: Any, sign: float) -> Float[np.ndarray, "*b q"]:
+        """log P(Y <= y) for sign 1 and log P(Y > y) for sign -1, accurate in far tails."""
+        return self._log_average(log_ndtr(sign * self._standardised(y, "log_tail")))
+
     def log_prob_interval(self, low: Any, high: Any) -> Float[np.ndarray, "*b q"]:
         """log P(low < Y <= high), accurate in far tails; low < high, both finite."""
         low, high = np.broadcast_arrays(np.asarray(low, np.float64), np.asarray(high, np.float64))
@@ -153,6 +112,14 @@ class Predictive:
         middle = self._standardised(0.5 * low + 0.5 * high, "log_prob_interval")
         width = (high - low) / self._components(self._scales("log_prob_interval"), middle.ndim - 1)
         return self._log_average(log_interval(middle, width) + np.log(width))
+
+    def pit_ends(self, y: Any, resolution: float = 0.0) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+        """P(Y < a) and P(Y <= b) of the interval [a, b] that targets y (q,) recorded in steps stand for (0: exact)."""
+        values = np.asarray(y, np.float64)
+        if resolution == 0:
+            at = self.cdf(values)
+            return at, at
+        return self.cdf(values - resolution / 2), self.cdf(values + resolution / 2)
 
     def quantile(self, q: Any) -> Float[np.ndarray, "*levels q"]:
         """Inverse CDF at level(s) q in [0, 1]; an array of levels comes first in the result's shape."""
@@ -195,17 +162,54 @@ class Predictive:
         columns = np.arange(len(self))
         return self.locs[pick, columns] + scales[pick, columns] * generator.normal(size=pick.shape)
 
-    def to_frame(self, levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pandas.DataFrame:
-        """One row per query point: mean, std and quantiles (a point predictor: mean only)."""
+    def to_frame(
+        self, levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95), *, level: float | None = None
+    ) -> pandas.DataFrame:
+        """One row per query point: mean, std and quantiles (a point predictor: mean only).
+
+        Args:
+            levels: of the quantiles.
+            level: in their place, that of one central interval, with columns `lower` and `upper`.
+        """
         import pandas as pd  # here, since it takes a quarter of a second
 
         if self.is_point:
             return pd.DataFrame({"mean": self.mean})
+        moments = {"mean": self.mean, "std": self.std}
+        if level is not None:
+            return pd.DataFrame(moments | dict(zip(("lower", "upper"), self.interval(level))))
         quantiles = self.quantile(np.array(levels))
-        return pd.DataFrame(
-            {"mean": self.mean, "std": self.std}
-            | {f"q{100 * level:g}": column for level, column in zip(levels, quantiles)}
-        )
+        return pd.DataFrame(moments | {f"q{100 * each:g}": column for each, column in zip(levels, quantiles)})
+
+    def to_xarray(self, x: Any = None) -> xarray.Dataset:
+        """Mean, std and joint draws as a data set; draws have ArviZ's dimensions `chain` and `draw`.
+
+        Args:
+            x: the query points, (q, d) or (q,), to keep beside the predictions.
+        """
+        with extra("xarray"):
+            import xarray as xr
+        values: dict[str, Any] = {"mean": ("point", self.mean)}
+        if not self.is_point:
+            values["std"] = ("point", self.std)
+        if self.draws is not None:
+            values["f"] = (("chain", "draw", "point"), self.draws[None])
+        if x is not None:
+            inputs = np.asarray(x, np.float64).reshape(len(self), -1)
+            values["x"] = (("point", "input"), inputs)
+        return xr.Dataset(values)
+
+    def take(self, points: Any) -> Predictive:
+        """The predictive at only these query points (an index array, a slice or a boolean mask)."""
+        scales, draws = (None if each is None else each[:, points] for each in (self.scales, self.draws))
+        return Predictive(self.locs[:, points], scales, draws, self.weights)
+
+    def joined_with(self, others: Sequence[Predictive]) -> Predictive:
+        """This one and others of the same components, at more query points, without draws."""
+        pieces = [self, *others]
+        scales = [piece.scales for piece in pieces if piece.scales is not None]
+        locs = np.concatenate([piece.locs for piece in pieces], axis=1)
+        return Predictive(locs, np.concatenate(scales, axis=1) if scales else None, weights=self.weights)
 
     def affine(self, scale: float, shift: float) -> Predictive:
         """The predictive of scale * y + shift; scale > 0."""

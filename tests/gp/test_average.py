@@ -59,7 +59,7 @@ def test_it_is_there_where_the_first_process_is_too_simple_and_not_where_it_is_r
 def test_it_is_not_fitted_with_few_tasks_or_without_tuning(count, config, monkeypatch):
     fitted = []
     before = fit._fit
-    monkeypatch.setattr(fit, "_fit", lambda tasks, config, key: fitted.append(config) or before(tasks, config, key))
+    monkeypatch.setattr(fit, "_fit", lambda tasks, config, *rest: fitted.append(config) or before(tasks, config, *rest))
     assert processes(bends(count, points=6), replace(config, evidence_evaluations=2)).simple is None
     assert len(fitted) == 1
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from scipy import stats
 
 import scoreprior as sp
@@ -141,6 +142,24 @@ def test_the_loss_is_that_of_the_mixture_that_predicts(problem):
     density = np.mean([stats.norm.pdf(y, told.mean, width * std) for width in (0.5, 1.0, 3.0)], axis=0)
     later = np.where(told.later, -np.log(density), 0.0).sum(axis=-1) / told.later.sum(axis=-1)
     np.testing.assert_allclose(ours, np.array([0.3, 1, 1, 1]) @ later / 3.3, rtol=1e-6)
+
+
+def test_targets_that_stand_for_intervals_count_by_their_probability(problem):
+    """With one and two ends, of the mixture in NumPy."""
+    told, tails = problem.predictions, problem.tails
+    y = np.asarray(problem.y)
+    half = np.full(y.shape, 0.3)
+    half[0], half[1] = np.inf, -np.inf
+    with jax.enable_x64(True):
+        found = told.log_prob(problem.y, tails, None, jnp.asarray(half))
+    mean, std = np.asarray(told.mean), np.asarray(told.std)
+    each = [scipy.stats.norm(mean, float(tail) * std) for tail in tails]
+    between = np.mean([one.cdf(y + 0.3) - one.cdf(y - 0.3) for one in each], axis=0)
+    above, below = (np.mean(part, axis=0) for part in ([one.sf(y) for one in each], [one.cdf(y) for one in each]))
+    expected = np.where(half == np.inf, above, np.where(half == -np.inf, below, between))
+    likely = expected > 1e-6  # the difference of two CDFs has no digits in far tails
+    np.testing.assert_allclose(np.asarray(found)[likely], np.log(expected[likely]), rtol=1e-6, atol=1e-8)
+    assert likely.mean() > 0.5
 
 
 def test_a_task_left_out_teaches_nothing(problem):

@@ -20,7 +20,6 @@ from scoreprior.learners._split_nll import split_nll, task_nll
 from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.predictive import Mixture
 from scoreprior.scores.denoiser import DenoiserConfig, Points
-from scoreprior.tasks import PaddedTasks
 from scoreprior.training import TrainingConfig
 
 SMALL: dict[str, Any] = {
@@ -143,7 +142,25 @@ def test_rounded_targets_are_learned_by_their_rounding_interval():
     problem = denoised_mars._Problem.of(tasks, jax.random.key(0))
     assert problem.step == 1.0
     loss = sp.MARS(**SMALL)._loss(problem, np.arange(40))
-    np.testing.assert_allclose(loss.half_width * problem.standardizer.y_std, 0.5, rtol=1e-5)
+    np.testing.assert_allclose(loss.recorded.half_width * problem.standardizer.y_std, 0.5, rtol=1e-5)
+    np.testing.assert_array_equal(loss.recorded.middle, loss.recorded.tasks.y)
+
+
+def test_values_on_a_bound_are_learned_as_all_that_lies_beyond():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, (40, 10)).astype(float)
+    tasks = sp.TaskSet.from_arrays(rng.uniform(-1, 1, (40, 10)), y, target=sp.Bounded(0, 3))
+    problem = denoised_mars._Problem.of(tasks, jax.random.key(0))
+    middle, half = problem.recorded.middle, problem.recorded.half_width
+    assert (half[y == 0] == -np.inf).all()
+    assert (half[y == 3] == np.inf).all()
+    ends = problem.standardizer.warp.forward(np.array([0.5, 1.5, 2.5]))
+    standardised = (ends - problem.standardizer.y_mean) / problem.standardizer.y_std
+    np.testing.assert_allclose(middle[y == 0], standardised[0])
+    np.testing.assert_allclose(middle[y == 3], standardised[2])
+    for value in (1, 2):
+        np.testing.assert_allclose((middle - half)[y == value], standardised[value - 1])
+        np.testing.assert_allclose((middle + half)[y == value], standardised[value])
 
 
 @pytest.mark.parametrize("follow", [True, False])
@@ -159,7 +176,7 @@ def test_known_points_are_any_or_the_first_ones_where_rows_follow_an_input(follo
 
     for share in (1.0, 0.0):
         loss = sp.MARS(**SMALL, ordered=share, noised=0.0)._loss(problem, np.arange(20))
-        task = PaddedTasks(*(leaf[0] for leaf in loss.tasks))
+        task = jax.tree.map(lambda leaf: leaf[0], loss.recorded)
         for key in jax.random.split(jax.random.key(0), 10):
             loss.of_task(watching, task, key)
     first = [bool((known[:-1] >= known[1:]).all()) for known in seen]
@@ -173,10 +190,14 @@ def test_further_points_are_draws_of_the_anchor_given_the_task(prior):
     member = jax.tree.map(lambda leaf: leaf[0], prior.inference.denoiser.members)
     problem = denoised_mars._Problem.of(steps(20, 0), jax.random.key(0))
     loss = sp.MARS(**SMALL, interpolated=1.0, further=3)._loss(problem, np.arange(20))
-    task = PaddedTasks(*(leaf[0] for leaf in loss.tasks))
+    recorded = jax.tree.map(lambda leaf: leaf[0], loss.recorded)
+    task = recorded.tasks
     loss = replace(loss, places=Box(task.x[0], task.x[0]))
-    draw = eqx.filter_jit(lambda key: loss.with_further(member.anchor, task, key))
-    some = jax.vmap(draw)(jax.random.split(jax.random.key(0), 500))
+    draw = eqx.filter_jit(lambda key: loss.with_further(member.anchor, recorded, key))
+    found = jax.vmap(draw)(jax.random.split(jax.random.key(0), 500))
+    some = found.tasks
+    np.testing.assert_array_equal(found.middle, some.y)
+    assert (found.half_width == loss.recorded.half_width[0, 0]).all()
     assert some.y.shape == (500, 23)
     assert bool(some.mask[:, 20:].all())
     np.testing.assert_array_equal(some.y[:, :20], np.broadcast_to(task.y, (500, 20)))

@@ -23,7 +23,6 @@ from scoreprior.bench.counts import encode
 from scoreprior.environments import Environment, environment
 from scoreprior.evaluation import Predicted, predict_by_oracle, predict_unseen, summarise, tabulate
 from scoreprior.learners import learner
-from scoreprior.predictive import Predictive
 
 POINTS = 200
 """Predictions of a method on an environment that are kept for a plot."""
@@ -91,8 +90,7 @@ def _points(predicted: Predicted) -> dict[str, Any]:
         own = chosen[(chosen >= start) & (chosen < start + len(target))] - start
         start += len(target)
         if len(own):
-            scales = None if predictive.scales is None else predictive.scales[:, own]
-            some = Predictive(predictive.locs[:, own], scales, weights=predictive.weights)
+            some = predictive.take(own)
             low, high = some.interval(0.9) if not some.is_point else (some.mean, some.mean)
             for name, values in zip(columns, (target.y[own], some.mean, low, high)):
                 columns[name] += values.tolist()

@@ -73,7 +73,7 @@ def run_check(
     columns = choose_columns(notes, task, inputs, target, prior.dim)
     reading, read = read_tasks(table, columns, one_task=task is None)
     tell(talk, reading, read, columns)
-    tasks = need_tasks(reading, table)
+    tasks = need_tasks(reading, table).with_target(prior.standardizer.kind)
     single = int((tasks.sizes < 2).sum())
     if single == len(tasks):
         raise CallError(f"No task of {str(table)!r} has two points: one to know and one to predict.")

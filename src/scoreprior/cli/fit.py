@@ -15,10 +15,11 @@ from scoreprior.cli import _comparison
 from scoreprior.cli._console import CallError, Debug, Json, Quiet, Seed, Talk, check_input, check_output, count, talking
 from scoreprior.cli._notes import metadata
 from scoreprior.cli._tables import Columns, Reading, input_names, named, need_tasks, read_tasks, tell
+from scoreprior.cli._target_kinds import KindName, chosen_kind, suggestion
 from scoreprior.learners import MetaLearner, Prior, learner, methods
 from scoreprior.learners.guarded import Guarded, surprise_of
 from scoreprior.serialization import PriorFileError, describe
-from scoreprior.tasks import TaskSet
+from scoreprior.tasks import TargetKind, TaskSet
 from scoreprior.tasks.checks import TaskError
 from scoreprior.tasks.grouping import Order
 
@@ -35,6 +36,10 @@ def fit_command(
     order: Annotated[
         Order, typer.Option(help="Rows of a task sorted by the first input, or as they stand in the table.")
     ] = "input",
+    target_kind: Annotated[
+        KindName | None, typer.Option(help="What values the target can have; without it, any number.")
+    ] = None,
+    bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: the bounds of --target-kind bounded.")] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -51,13 +56,26 @@ def fit_command(
     """
     with talking(quiet, as_json, debug) as talk:
         columns = Columns(task, input_names(inputs), target, order)
-        run_fit(talk, table, columns, out, method=method, quick=quick, hold_out=hold_out, seed=seed)
+        kind = None if target_kind is None and bounds is None else chosen_kind(target_kind or "real", bounds)
+        run_fit(talk, table, columns, out, method=method, quick=quick, hold_out=hold_out, kind=kind, seed=seed)
 
 
 def run_fit(
-    talk: Talk, table: Path, columns: Columns, out: Path, *, method: str, quick: bool, hold_out: bool, seed: int
+    talk: Talk,
+    table: Path,
+    columns: Columns,
+    out: Path,
+    *,
+    method: str,
+    quick: bool,
+    hold_out: bool,
+    kind: TargetKind | None,
+    seed: int,
 ) -> None:
-    """Read the table, compare on held-out tasks, fit to all tasks, write the prior."""
+    """Read the table, compare on held-out tasks, fit to all tasks, write the prior.
+
+    Without a kind of target it is any number, and a sentence says which kind the values look like.
+    """
     check_input(table)
     check_output(out, table)
     _spare_other_files(out)
@@ -73,6 +91,10 @@ def run_fit(
             f"Is {columns.task!r} the column that says which task a row belongs to?"
         )
     _odd_sizes(talk, tasks, columns)
+    if kind is not None:
+        tasks = tasks.with_target(kind)
+    elif hint := suggestion(tasks.y, columns.target):
+        talk.say(f"  {hint}")
     held_out, left_out, shown = None, None, []
     started = perf_counter()
     if hold_out:

@@ -86,6 +86,7 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
         "task column": None if columns is None else columns.task,
         "inputs": list(names),
         "target": None if columns is None else columns.target,
+        "kind of target": None if prior.standardizer.warp.is_identity else prior.standardizer.kind.words,
         "range of training": None if domain is None else {n: [a, b] for n, a, b in zip(names, domain[0], domain[1])},
         "range of target": training.get("target"),
         "tasks": training.get("tasks") or header.get("extra", {}).get("tasks"),
@@ -99,7 +100,12 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
 
 
 def noise_std(prior: Prior) -> float | None:
-    """The learned standard deviation of the noise (of a naive rule: of its error) in the target's units."""
+    """The learned standard deviation of the noise (of a naive rule: of its error) in the target's units.
+
+    None for a target that is not real: its noise has no one size in these units.
+    """
+    if not prior.standardizer.warp.is_identity:
+        return None
     found: dict[str, Any] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(prior):
         if np.size(leaf) == 1 and isinstance(leaf, (jax.Array, np.ndarray)):

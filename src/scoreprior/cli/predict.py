@@ -229,13 +229,9 @@ def _in_blocks(posteriors: Posteriors, queries: list[np.ndarray]) -> tuple[list[
             pieces.append(predictive.to_frame())
         for kept, predictive in zip(shown, block):
             kept.append(predictive)
-    return [pd.concat(pieces, ignore_index=True) for pieces in frames], [_joined(pieces) for pieces in shown]
-
-
-def _joined(pieces: list[Predictive]) -> Predictive:
-    scales = [piece.scales for piece in pieces if piece.scales is not None]
-    locs = np.concatenate([piece.locs for piece in pieces], axis=1)
-    return Predictive(locs, np.concatenate(scales, axis=1) if scales else None, weights=pieces[0].weights)
+    return [pd.concat(pieces, ignore_index=True) for pieces in frames], [
+        first.joined_with(rest) for first, *rest in shown
+    ]
 
 
 def _tell_extrapolation(talk: Talk, frame: pd.DataFrame, notes: Notes) -> None:

@@ -5,6 +5,7 @@ The stages are in `evidence.py`, `predictive_tuning.py` and `scale_calibration.p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from scoreprior.gp.model import (
 from scoreprior.gp.predictive_tuning import (
     FEWEST_TASKS,
     LeftOutPredictions,
+    Recorded,
     is_significant,
     left_out_predictions,
     predictive_loss,
@@ -41,10 +43,19 @@ from scoreprior.gp.scale_calibration import fit_scale_calibration
 from scoreprior.stacking import stacking_weights
 from scoreprior.tasks import PaddedTasks
 
+Intervals = Callable[[Float[np.ndarray, "n m"]], tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]]
+"""From targets to what they stand for: middles and half widths of intervals (`Standardizer.intervals`)."""
 
-def fit_process(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> GaussianProcess:
-    """The prior of a new task's function, fitted to standardised tasks (n, m)."""
-    return _fit(tasks, config, key).process(tasks)
+
+def fit_process(
+    tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals: Intervals | None = None
+) -> GaussianProcess:
+    """The prior of a new task's function, fitted to standardised tasks (n, m).
+
+    With `intervals`, its scale is calibrated by the probabilities of what targets stand for, not by densities: where
+    many values lie on a bound, a density there can be made as high as one dares.
+    """
+    return _fit(tasks, config, key, intervals).process(tasks)
 
 
 class ProcessAverage(NamedTuple):
@@ -55,19 +66,22 @@ class ProcessAverage(NamedTuple):
     weight: float = 0.0
 
 
-def fit_average(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> ProcessAverage:
+def fit_average(
+    tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals: Intervals | None = None
+) -> ProcessAverage:
     """The process, and the simple one (`ProcessConfig.simple`) where the average of both predicts better.
 
     The weight of the simple one is that of `stacking_weights` on leave-one-task-out predictions. Better means: later
     points of the training tasks, by more than two standard errors over tasks. Both processes were fitted to all of
     these tasks, which favours whichever is more flexible; hence two.
     """
-    full = _fit(tasks, config, key)
+    full = _fit(tasks, config, key, intervals)
     if not config.tuning_evaluations or full.pool.used.sum() < FEWEST_TASKS:
         return ProcessAverage(full.process(tasks))
-    simple = _fit(tasks, config.simple(), key)
+    simple = _fit(tasks, config.simple(), key, intervals)
     with jax.enable_x64(True):
-        found = _log_probs(full.predictions(), simple.predictions(), full.pool.tasks.y)
+        middle, half_width = full.recorded or (full.pool.tasks.y, None)
+        found = _log_probs(full.predictions(), simple.predictions(), middle, half_width)
     log_prob, point_weights = (np.asarray(each)[..., full.pool.used, :, :] for each in found)
     weights = stacking_weights(log_prob, point_weights)
     gained = logsumexp(log_prob, axis=0, b=weights[:, None, None, None]) - log_prob[0]
@@ -91,6 +105,7 @@ class _Fitted(NamedTuple):
     parameters: Parameters
     config: ProcessConfig  # with the parts that were chosen
     scale: ScaleCalibration | None
+    recorded: Recorded | None
 
     def predictions(self) -> _Predictions:
         left_out = left_out_predictions(self.pool, self.parameters, self.config)
@@ -106,14 +121,14 @@ class _Fitted(NamedTuple):
 
 @eqx.filter_jit(**LEVEL_1_NO_FUSION)
 def _log_probs(
-    full: _Predictions, simple: _Predictions, y: Float[Array, "n m"]
+    full: _Predictions, simple: _Predictions, y: Float[Array, "n m"], half_width: Float[Array, "n m"] | None
 ) -> tuple[Float[Array, "2 n s m"], Float[Array, "n s m"]]:
     """Log densities of every task's points given each share of its first ones, and what each counts in its task."""
-    both = [each.left_out.log_prob(y, each.tails, each.scale) for each in (full, simple)]
+    both = [each.left_out.log_prob(y, each.tails, each.scale, half_width) for each in (full, simple)]
     return jnp.swapaxes(jnp.stack(both), 1, 2), jnp.swapaxes(full.left_out.point_weights, 0, 1)
 
 
-def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> _Fitted:
+def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals: Intervals | None) -> _Fitted:
     start_key, subset_key = jax.random.split(key)
     centres = find_centres(tasks, centre_count(config, tasks.x.shape[-1]))
     # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
@@ -125,12 +140,15 @@ def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray) -> _Fitte
         best = 0
         if config.one_part:
             best = int(np.argmin([predictive_loss(pool, fit, each) for fit, each in zip(fits, options)]))
-        parameters, config, scale = fits[best], options[best], None
+        parameters, config, scale, recorded = fits[best], options[best], None, None
         if config.tuning_evaluations:
             pool = PooledTasks(_subset(tasks, config.most_tasks, config.most_points, subset_key), centres)
             parameters = tune(pool, parameters, config)
-            scale = fit_scale_calibration(pool, parameters, config) if config.scale_calibration else None
-    return _Fitted(pool, parameters, config, scale)
+            if intervals is not None:
+                middle, half_width = intervals(np.asarray(pool.tasks.y))
+                recorded = (jnp.asarray(middle), jnp.asarray(half_width))
+            scale = fit_scale_calibration(pool, parameters, config, recorded) if config.scale_calibration else None
+    return _Fitted(pool, parameters, config, scale, recorded)
 
 
 def _subset(tasks: PaddedTasks, most_tasks: int, most_points: int, key: PRNGKeyArray) -> PaddedTasks:

@@ -17,6 +17,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
+from scoreprior._interval import mixture_interval_log_prob
 from scoreprior._linalg import cholesky, mask_gram, solve_lower, whitener
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.evidence import minimise
@@ -32,6 +33,9 @@ WEIGHT = 5.0
 
 FEWEST_TASKS = 10
 """With fewer tasks than this, none of which may be like the next, nothing is added to the process."""
+
+Recorded = tuple[Float[Array, "n m"], Float[Array, "n m"]]
+"""What targets stand for: middles and half widths of intervals, as in `mixture_interval_log_prob`."""
 
 
 def is_significant(gain: Float[np.ndarray, " n"]) -> bool:
@@ -89,13 +93,26 @@ class LeftOutPredictions(eqx.Module):
     later: Bool[Array, "s n m"]
 
     def log_prob(
-        self, y: Float[Array, "n m"], tails: Float[Array, " c"], scale: ScaleCalibration | None
+        self,
+        y: Float[Array, "n m"],
+        tails: Float[Array, " c"],
+        scale: ScaleCalibration | None,
+        half_width: Float[Array, "n m"] | None = None,
     ) -> Float[Array, "s n m"]:
-        """Of the very mixture that will predict: a Student-t has tails that eight Gaussians have not."""
+        """Of the very mixture that will predict: a Student-t has tails that eight Gaussians have not.
+
+        With half widths, of the intervals around y that targets stand for, as in `mixture_interval_log_prob`.
+        """
         std = self.std
         if scale is not None:
             explained = explained_fraction(std**2, std[:1] ** 2)  # the first share of points is none
             std = std * jax.vmap(jax.vmap(scale))(self.mean, explained, self.surprise)
+        if half_width is not None:
+            flat = (jnp.broadcast_to(each, std.shape).ravel() for each in (y, self.mean, std, half_width))
+            middle, mean, one_std, half = flat
+            scales = tails[:, None] * one_std
+            locs = jnp.broadcast_to(mean, scales.shape)
+            return mixture_interval_log_prob(middle, locs, scales, half).reshape(std.shape)
         each = jax.scipy.stats.norm.logpdf(y, self.mean, tails[:, None, None, None] * std)
         return jax.nn.logsumexp(each, axis=0) - jnp.log(len(tails))
 

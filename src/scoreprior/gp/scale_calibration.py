@@ -21,6 +21,7 @@ from scoreprior.gp.predictive_tuning import (
     FEWEST_TASKS,
     WEIGHT,
     LeftOutPredictions,
+    Recorded,
     is_significant,
     left_out_predictions,
     proximal_penalty,
@@ -32,15 +33,18 @@ _FOLDS = 5
 _EVALUATIONS = 60
 
 
-def fit_scale_calibration(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> ScaleCalibration | None:
-    """The calibration, or None where left-out tasks do not gain by it."""
+def fit_scale_calibration(
+    pool: PooledTasks, parameters: Parameters, config: ProcessConfig, recorded: Recorded | None = None
+) -> ScaleCalibration | None:
+    """The calibration, or None where left-out tasks do not gain by it; targets may stand for intervals."""
     used = pool.used
     low, high = np.quantile(np.asarray(pool.tasks.y)[np.asarray(pool.tasks.mask)], [0.02, 0.98])
     if used.sum() < FEWEST_TASKS or low == high:
         return None
     levels, tails = np.linspace(low, high, _LEVELS), tail_scales(parameters)
     predictions = left_out_predictions(pool, parameters, config)
-    problem = _Problem(pool.tasks.y, predictions, jnp.asarray(tails), jnp.asarray(levels))
+    middle, half_width = (pool.tasks.y, None) if recorded is None else recorded
+    problem = _Problem(middle, predictions, jnp.asarray(tails), jnp.asarray(levels), half_width)
     start = {"level": jnp.zeros(_LEVELS), "surprise": jnp.zeros(())}
 
     def fit(included: np.ndarray) -> Parameters:
@@ -61,6 +65,7 @@ class _Problem(eqx.Module):
     predictions: LeftOutPredictions
     tails: Float[Array, " c"]
     levels: Float[Array, " k"]
+    half_width: Float[Array, "n m"] | None = None
 
     def calibration(self, parameters: Parameters) -> ScaleCalibration:
         return ScaleCalibration(self.levels, parameters["level"], parameters["surprise"])
@@ -71,7 +76,7 @@ class _Problem(eqx.Module):
         The tails stay as they are. Learned here they gain likelihood where values repeat exactly, by narrow spikes on
         very wide error bars, and lose it in every other respect.
         """
-        log_prob = self.predictions.log_prob(self.y, self.tails, self.calibration(parameters))
+        log_prob = self.predictions.log_prob(self.y, self.tails, self.calibration(parameters), self.half_width)
         return self.predictions.losses(log_prob)
 
 

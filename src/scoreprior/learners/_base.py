@@ -23,6 +23,7 @@ from scoreprior._types import KeyLike, as_key
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
 from scoreprior.tasks.checks import TaskError, check_query
+from scoreprior.warped_predictive import through
 
 _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
 
@@ -227,7 +228,8 @@ class Posteriors(Sequence[Posterior]):
         for i, query in enumerate(queries):
             locs, scales, draws = (None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures[:3])
             weights = None if mixtures.weights is None else mixtures.weights[i]
-            yield Predictive(locs, scales, draws, weights).affine(scaler.y_std, scaler.y_mean)
+            latent = Predictive(locs, scales, draws, weights).affine(scaler.y_std, scaler.y_mean)
+            yield through(latent, scaler.warp)
 
 
 def groups_by_size(sizes: Int[np.ndarray, " n"], least: int) -> list[Int[np.ndarray, " k"]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ from scoreprior.inference.closed_form import ClosedForm
 from scoreprior.inference.denoised import Denoised
 from scoreprior.inference.denoised_particles import ParticleConfig, particles_along
 from scoreprior.inference.measurement import Box, DataDriven, MeasurementDistribution
-from scoreprior.learners._denoising import DenoisingLoss, HeldOutLoss
+from scoreprior.learners._denoising import DenoisingLoss, HeldOutLoss, Recorded
 from scoreprior.learners._function_prior import FunctionPrior, notes_of
 from scoreprior.learners._split_nll import task_nll
 from scoreprior.scores.denoiser import Denoiser, DenoiserConfig, DenoiserEnsemble
@@ -143,7 +144,7 @@ class DenoisedMARS:
             inference, metrics = self._judge_networks(problem, as_key(key), files)
         if inference is None:
             # The key itself, as `PooledGP` takes it: the same seed gives the same process.
-            inference = _closed_form(self._fit_processes(problem.padded, as_key(key)))
+            inference = _closed_form(self._fit_processes(problem, problem.padded, as_key(key)))
         return FunctionPrior(problem.standardizer, inference, notes_of(self, tasks, metrics))
 
     def _judge_networks(
@@ -160,7 +161,7 @@ class DenoisedMARS:
         for number, one in enumerate(jax.random.split(network_key, self.networks)):
             held = shuffled[number * size : (number + 1) * size]
             train_key, judge_key = jax.random.split(one)
-            fitted = self._fit_processes(problem.padded.without(held), key)
+            fitted = self._fit_processes(problem, problem.padded.without(held), key)
             denoiser, loss = self._train(fitted.process, problem, held, train_key, _numbered(files, number))
             members.append(denoiser)
             before, after = (
@@ -217,24 +218,25 @@ class DenoisedMARS:
             inference=None if self.inference is None else self.inference.with_budget(share),
         )
 
-    def _fit_processes(self, padded: PaddedTasks, key: PRNGKeyArray) -> ProcessAverage:
+    def _fit_processes(self, problem: _Problem, padded: PaddedTasks, key: PRNGKeyArray) -> ProcessAverage:
         """The anchor, and a simple process to average with where that helps."""
+        scaler = problem.standardizer
+        known = None if scaler.warp.is_identity else partial(scaler.intervals, step=problem.step)
         if self.average:
-            return fit_average(padded, self.anchor, key)
-        return ProcessAverage(fit_process(padded, self.anchor, key))
+            return fit_average(padded, self.anchor, key, known)
+        return ProcessAverage(fit_process(padded, self.anchor, key, known))
 
     def _loss(self, problem: _Problem, rows: Int[np.ndarray, " n"]) -> DenoisingLoss:
         low, high = np.log(self.levels)
         single = {"f": jnp.float32}
         return DenoisingLoss(
-            tasks=PaddedTasks(
-                *(jnp.asarray(np.asarray(leaf)[rows], single.get(leaf.dtype.kind)) for leaf in problem.padded)
+            recorded=jax.tree.map(
+                lambda leaf: jnp.asarray(np.asarray(leaf)[rows], single.get(leaf.dtype.kind)), problem.recorded
             ),
             noised=jnp.float32(self.noised),
             ordered=jnp.float32(self.ordered if runs_in_order(problem.tasks) else 0.0),
             log_low=jnp.float32(low),
             log_high=jnp.float32(high),
-            half_width=jnp.float32(0.5 * problem.step / problem.standardizer.y_std),
             interpolated=jnp.float32(self.interpolated),
             places=problem.places if self.interpolated else None,
             batch=min(self.tasks_per_step, len(rows)),
@@ -259,6 +261,15 @@ class _Problem:
     padded: PaddedTasks
     step: float
     places: MeasurementDistribution
+
+    @property
+    def recorded(self) -> Recorded:
+        """The tasks, and what their targets stand for, in standardised units."""
+        intervals = [self.standardizer.rounding_interval(task.y, self.step) for task in self.tasks]
+        middle, half_width = np.zeros(self.padded.y.shape), np.zeros(self.padded.y.shape)
+        for row, (middles, halves) in enumerate(intervals):
+            middle[row, : len(middles)], half_width[row, : len(halves)] = middles, halves
+        return Recorded(self.padded, middle, half_width)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, tasks: TaskSet, key: PRNGKeyArray) -> _Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from scoreprior.inference.closed_form import ClosedForm, gaussian_mixture
 from scoreprior.learners._base import Prior
 from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.predictive import Mixture
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,12 @@ class PooledGP:
         """Fit mean, kernel and noise to all tasks together."""
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded(dtype=np.float64)
+        # Published results of real targets are by densities, whatever the step in which they were recorded.
+        known = None if standardizer.warp.is_identity else partial(standardizer.intervals, step=resolution(tasks.y))
         if self.average:
-            fitted = fit_average(padded, self.process, as_key(key))
+            fitted = fit_average(padded, self.process, as_key(key), known)
         else:
-            fitted = ProcessAverage(fit_process(padded, self.process, as_key(key)))
+            fitted = ProcessAverage(fit_process(padded, self.process, as_key(key), known))
         return FunctionPrior(standardizer, average_of(ClosedForm(fitted.process), fitted))
 
     def with_budget(self, share: float) -> PooledGP:

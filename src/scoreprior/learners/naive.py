@@ -117,6 +117,8 @@ class NewestLag(_WithoutIterations):
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> NaivePrior:
         """Find the lag if need be and measure the rule's error; inputs that are no lags are an error."""
         standardizer = Standardizer.fit(tasks)
+        if not standardizer.warp.is_identity:
+            raise TaskError(f"newest-lag compares inputs with real targets; this one is {tasks.target.words}.")
         errors = np.sqrt(((tasks.x - tasks.y[:, None]) ** 2).mean(0))
         if self.column is not None and not -tasks.dim <= self.column < tasks.dim:
             raise TaskError(f"There is no input column {self.column}; the tasks have {tasks.dim}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
@@ -222,6 +222,6 @@ def _by_task(pieces: list[Float[np.ndarray, " m"]], rows: Int[np.ndarray, " s"])
 
 def _check_units(name: str, found: Standardizer, expected: Standardizer) -> None:
     """Refuse a prior whose standardised units are not those of the other members."""
-    pairs = zip(astuple(found), astuple(expected))
-    if not all(np.array_equal(one, other) for one, other in pairs):
+    same = (np.array_equal(getattr(found, f.name), getattr(expected, f.name)) for f in fields(expected))
+    if not all(same):
         raise ValueError(f"{name} standardises tasks in its own way; members of a stack do so by Standardizer.fit.")

@@ -6,13 +6,20 @@ from scoreprior.tasks.order import runs_in_order
 from scoreprior.tasks.padding import PaddedTasks, bucket
 from scoreprior.tasks.resolution import resolution
 from scoreprior.tasks.standardizer import Standardizer
+from scoreprior.tasks.target_kinds import BinaryRate, Bounded, Count, Positive, Real, TargetKind
 from scoreprior.tasks.task import Task
 from scoreprior.tasks.task_set import ContextTarget, TaskSet
 
 __all__ = [
+    "BinaryRate",
+    "Bounded",
     "ContextTarget",
+    "Count",
     "PaddedTasks",
+    "Positive",
+    "Real",
     "Standardizer",
+    "TargetKind",
     "Task",
     "TaskError",
     "TaskSet",

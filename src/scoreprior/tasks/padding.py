@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +25,25 @@ class PaddedTasks(NamedTuple):
 
     def at_most(self, points: int, key: PRNGKeyArray) -> PaddedTasks:
         """The same batch with at most so many points of each task, chosen at random and in their order."""
+        kept = self.some_points(points, key)
+        return PaddedTasks(*(points_at(leaf, kept) for leaf in self))
+
+    def some_points(self, points: int, key: PRNGKeyArray) -> Int[Array, "n k"] | None:
+        """Which points `at_most` chooses: positions in each task, or None for all."""
         if self.x.shape[1] <= points:
-            return self
+            return None
         # Random points, not evenly spaced ones: some are neighbours, which tell noise from roughness.
         lots = jnp.where(self.mask, jax.random.uniform(key, self.mask.shape), 2.0)
-        kept = jnp.sort(jnp.argsort(lots, axis=1)[:, :points], axis=1)
-        if isinstance(self.x, np.ndarray):  # JAX would drop double precision
-            rows = np.arange(len(self.x))[:, None]
-            return PaddedTasks(*(leaf[rows, np.asarray(kept)] for leaf in self))
-        return PaddedTasks(*(jax.vmap(lambda row, chosen: row[chosen])(leaf, kept) for leaf in self))
+        return jnp.sort(jnp.argsort(lots, axis=1)[:, :points], axis=1)
+
+
+def points_at(leaf: Any, kept: Int[Array, "n k"] | None) -> Any:
+    """What belongs to the chosen points of each task, of an array with a value for every point."""
+    if kept is None:
+        return leaf
+    if isinstance(leaf, np.ndarray):  # JAX would drop double precision
+        return leaf[np.arange(len(leaf))[:, None], np.asarray(kept)]
+    return jax.vmap(lambda row, chosen: row[chosen])(leaf, kept)
 
 
 def bucket(size: int) -> int:

@@ -9,18 +9,26 @@ import numpy as np
 from jaxtyping import Float
 
 from scoreprior.tasks.checks import TaskError, listing
+from scoreprior.tasks.target_kinds import Real, TargetKind
 from scoreprior.tasks.task import Task
 from scoreprior.tasks.task_set import TaskSet
+from scoreprior.tasks.warp import Identity, Warp
 
 
 @dataclass(frozen=True, eq=False)
 class Standardizer:
-    """The affine map to zero mean and unit variance of the pooled meta-training points, frozen."""
+    """The map to zero mean and unit variance of the pooled meta-training points, frozen.
+
+    Targets of a kind that is not real go through the monotone map of their kind first; `y_mean` and `y_std` are of what
+    comes out of it.
+    """
 
     x_mean: Float[np.ndarray, " d"]
     x_std: Float[np.ndarray, " d"]
     y_mean: float
     y_std: float
+    kind: TargetKind = Real()  # noqa: RUF009 (frozen)
+    warp: Warp = Identity()  # noqa: RUF009 (frozen)
 
     @classmethod
     def fit(cls, tasks: TaskSet) -> Standardizer:
@@ -44,7 +52,10 @@ class Standardizer:
             )
         if _is_constant(y):
             warnings.warn(f"Target {tasks.target_name} is constant ({y[0]:g}) over all tasks.", stacklevel=3)
-        return cls(x.mean(0), np.array([_spread(column) for column in x.T]), float(y.mean()), _spread(y))
+        warp = tasks.target.warp(y)
+        z = warp.forward(y)
+        spreads = np.array([_spread(column) for column in x.T])
+        return cls(x.mean(0), spreads, float(z.mean()), _spread(z), tasks.target, warp)
 
     def scale_x(self, x: Float[np.ndarray, "*m d"]) -> Float[np.ndarray, "*m d"]:
         """Inputs to standardised units."""
@@ -52,15 +63,38 @@ class Standardizer:
 
     def scale_y(self, y: Float[np.ndarray, "*m"]) -> Float[np.ndarray, "*m"]:
         """Targets to standardised units."""
-        return (y - self.y_mean) / self.y_std
+        return (self.warp.forward(y) - self.y_mean) / self.y_std
 
     def unscale_y(self, y: Float[np.ndarray, "*m"]) -> Float[np.ndarray, "*m"]:
-        """Function values back to original units."""
-        return y * self.y_std + self.y_mean
+        """Function values back to original units, within the bounds of the target."""
+        return self.warp.clipped(y * self.y_std + self.y_mean)
+
+    def rounding_interval(
+        self, y: Float[np.ndarray, "*m"], step: float
+    ) -> tuple[Float[np.ndarray, "*m"], Float[np.ndarray, "*m"]]:
+        """What targets recorded in steps (0: exact) stand for in standardised units: middles and half widths.
+
+        An interval without a lower or an upper end has the half width -inf or inf, and its only end for a middle.
+        """
+        low, high = ((end - self.y_mean) / self.y_std for end in self.warp.interval(y, step))
+        below, above = np.isinf(low), np.isinf(high)
+        with np.errstate(invalid="ignore"):
+            middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        return (
+            np.where(below, high, np.where(above, low, middle)),
+            np.where(below, -np.inf, np.where(above, np.inf, half)),
+        )
+
+    def intervals(
+        self, scaled: Float[np.ndarray, "*m"], step: float
+    ) -> tuple[Float[np.ndarray, "*m"], Float[np.ndarray, "*m"]]:
+        """`rounding_interval` of targets in standardised units."""
+        return self.rounding_interval(self.warp.inverse(scaled * self.y_std + self.y_mean), step)
 
     def apply(self, tasks: TaskSet) -> TaskSet:
         """Tasks in standardised units."""
-        return tasks.map(lambda task: Task(self.scale_x(task.x), self.scale_y(task.y), task.name))
+        self.kind.check(tasks)
+        return tasks.with_target(Real()).map(lambda task: Task(self.scale_x(task.x), self.scale_y(task.y), task.name))
 
 
 def _is_constant(column: np.ndarray) -> bool:

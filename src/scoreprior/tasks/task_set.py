@@ -22,16 +22,22 @@ from scoreprior.tasks.files import FilePath, read_table
 from scoreprior.tasks.frames import columns_from_frame
 from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
 from scoreprior.tasks.padding import PaddedTasks
+from scoreprior.tasks.target_kinds import Real, TargetKind
 from scoreprior.tasks.task import Task
 
 
 @dataclass(frozen=True, eq=False)
 class TaskSet(Sequence[Task]):
-    """Related tasks of different sizes m_i that share their input dimensions."""
+    """Related tasks of different sizes m_i that share their input dimensions and the kind of their target.
+
+    `target` is a kind of target: `Real()`, `Positive()`, `Bounded(low, high)`, `BinaryRate()` or `Count()`. What is
+    learned from the set predicts no other values.
+    """
 
     tasks: tuple[Task, ...]
     input_names: tuple[str, ...]
     target_name: str
+    target: TargetKind
 
     def __init__(
         self,
@@ -39,6 +45,7 @@ class TaskSet(Sequence[Task]):
         *,
         input_names: Sequence[str] | None = None,
         target_name: str = "y",
+        target: TargetKind = Real(),  # noqa: B008 (frozen)
         allow_empty: bool = False,
     ):
         if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or _looks_like_one_table(tasks):
@@ -62,9 +69,13 @@ class TaskSet(Sequence[Task]):
         names = tuple(input_names) if input_names is not None else tuple(f"x{j}" for j in range(members[0].dim))
         if len(names) != members[0].dim:
             raise TaskError(f"There are {len(names)} input names for {members[0].dim} input columns.")
+        if not isinstance(target, TargetKind):
+            raise TaskError(f"target is a kind of target, such as Bounded(0, 100), not {target!r}.")
+        target.check(members)
         object.__setattr__(self, "tasks", members)
         object.__setattr__(self, "input_names", names)
         object.__setattr__(self, "target_name", target_name)
+        object.__setattr__(self, "target", target)
 
     @classmethod
     def from_arrays(cls, xs: Any, ys: Any, *, names: Sequence[str] | None = None, **labels: Any) -> TaskSet:
@@ -89,6 +100,7 @@ class TaskSet(Sequence[Task]):
         task: str,
         inputs: str | Sequence[str],
         target: str,
+        target_kind: TargetKind = Real(),  # noqa: B008 (frozen)
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
@@ -102,6 +114,7 @@ class TaskSet(Sequence[Task]):
             task: column that says which task a row belongs to.
             inputs: input column, or several.
             target: column to predict.
+            target_kind: what values it can have, such as `Bounded(3, 15)`.
             missing: "error" refuses a table with missing or infinite values; "drop" leaves these rows out, with a
                 warning where a row lacks its task or a task has no row left.
             order: "input" sorts the rows of a task by the first input, ties as given; "rows" keeps them as given.
@@ -114,7 +127,7 @@ class TaskSet(Sequence[Task]):
         tasks = tasks_from_columns(
             labels, numbers, names, np.arange(len(labels)), missing=missing, order=order, most_points=most_points
         )
-        return cls(tasks, input_names=names[1:-1], target_name=names[-1])
+        return cls(tasks, input_names=names[1:-1], target_name=names[-1], target=target_kind)
 
     @classmethod
     def from_file(
@@ -124,6 +137,7 @@ class TaskSet(Sequence[Task]):
         task: str,
         inputs: str | Sequence[str],
         target: str,
+        target_kind: TargetKind = Real(),  # noqa: B008 (frozen)
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
@@ -138,7 +152,7 @@ class TaskSet(Sequence[Task]):
         tasks = tasks_from_columns(
             table.labels or [], table.numbers, names, table.rows, missing=missing, order=order, most_points=most_points
         )
-        return cls(tasks, input_names=names[1:-1], target_name=names[-1])
+        return cls(tasks, input_names=names[1:-1], target_name=names[-1], target=target_kind)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -180,6 +194,11 @@ class TaskSet(Sequence[Task]):
     def take(self, indices: Iterable[SupportsIndex]) -> TaskSet:
         """The set with only these tasks, in this order."""
         return self._with(self.tasks[i] for i in indices)
+
+    def with_target(self, target: TargetKind) -> TaskSet:
+        """The set with another kind of target."""
+        labels = {"input_names": self.input_names, "target_name": self.target_name}
+        return TaskSet(self.tasks, **labels, target=target, allow_empty=True)  # type: ignore[arg-type]
 
     def split(self, *sizes: int | float, key: KeyLike | None = None) -> tuple[TaskSet, ...]:
         """Disjoint sets of tasks: one of each size (a count, or a fraction of n), and one with the rest.
@@ -235,7 +254,8 @@ class TaskSet(Sequence[Task]):
         return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
 
     def _with(self, tasks: Iterable[Task]) -> TaskSet:
-        return TaskSet(tasks, input_names=self.input_names, target_name=self.target_name, allow_empty=True)
+        labels = {"input_names": self.input_names, "target_name": self.target_name}
+        return TaskSet(tasks, **labels, target=self.target, allow_empty=True)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         sizes = self.sizes
