@@ -17,6 +17,10 @@ from scoreprior import _plugins
 CLASSES = {
     # tasks
     "standardizer": "tasks.standardizer:Standardizer",
+    "input-encoding": "tasks.encoding:InputEncoding",
+    "number-input": "tasks.input_kinds:NumberInput",
+    "date-input": "tasks.input_kinds:DateInput",
+    "category-input": "tasks.input_kinds:CategoryInput",
     # Gaussian processes
     "gaussian-process": "gp.process:GaussianProcess",
     "conditioned-process": "gp.process:Conditioned",

@@ -1,6 +1,7 @@
 """Tasks on their way in: ragged tasks, data frames and files, padding, the frozen map to standardised units."""
 
 from scoreprior.tasks.checks import TaskError
+from scoreprior.tasks.encoding import InputEncoding
 from scoreprior.tasks.order import runs_in_order
 from scoreprior.tasks.padding import PaddedTasks, bucket
 from scoreprior.tasks.resolution import resolution
@@ -10,6 +11,7 @@ from scoreprior.tasks.task_set import ContextTarget, TaskSet
 
 __all__ = [
     "ContextTarget",
+    "InputEncoding",
     "PaddedTasks",
     "Standardizer",
     "Task",

@@ -9,8 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from scoreprior.tasks.checks import TaskError, listing
+from scoreprior.tasks.encoding import InputEncoding
 from scoreprior.tasks.task import Task
 from scoreprior.tasks.task_set import TaskSet
+
+_INDICATOR_STD = 0.5
+"""The standard deviation of an input that is 1 in half of the rows and 0 in the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +25,7 @@ class Standardizer:
     x_std: Float[np.ndarray, " d"]
     y_mean: float
     y_std: float
+    encoding: InputEncoding | None = None  # of the columns that x came from, where they are known
 
     @classmethod
     def fit(cls, tasks: TaskSet) -> Standardizer:
@@ -44,7 +49,10 @@ class Standardizer:
             )
         if _is_constant(y):
             warnings.warn(f"Target {tasks.target_name} is constant ({y[0]:g}) over all tasks.", stacklevel=3)
-        return cls(x.mean(0), np.array([_spread(column) for column in x.T]), float(y.mean()), _spread(y))
+        x_std = np.array([_spread(column) for column in x.T])
+        if tasks.encoding is not None:  # all categories equally far apart, the rare ones too
+            x_std[tasks.encoding.indicators] = _INDICATOR_STD
+        return cls(x.mean(0), x_std, float(y.mean()), _spread(y), tasks.encoding)
 
     def scale_x(self, x: Float[np.ndarray, "*m d"]) -> Float[np.ndarray, "*m d"]:
         """Inputs to standardised units."""

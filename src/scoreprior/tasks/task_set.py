@@ -18,9 +18,11 @@ from jaxtyping import Bool
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
 from scoreprior.tasks.checks import TaskError, check_columns
 from scoreprior.tasks.contexts import context_mask
+from scoreprior.tasks.encoding import InputEncoding
 from scoreprior.tasks.files import FilePath, read_table
 from scoreprior.tasks.frames import columns_from_frame
 from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
+from scoreprior.tasks.input_kinds import Since
 from scoreprior.tasks.padding import PaddedTasks
 from scoreprior.tasks.task import Task
 
@@ -32,6 +34,7 @@ class TaskSet(Sequence[Task]):
     tasks: tuple[Task, ...]
     input_names: tuple[str, ...]
     target_name: str
+    encoding: InputEncoding | None
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class TaskSet(Sequence[Task]):
         *,
         input_names: Sequence[str] | None = None,
         target_name: str = "y",
+        encoding: InputEncoding | None = None,
         allow_empty: bool = False,
     ):
         if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or _looks_like_one_table(tasks):
@@ -65,6 +69,7 @@ class TaskSet(Sequence[Task]):
         object.__setattr__(self, "tasks", members)
         object.__setattr__(self, "input_names", names)
         object.__setattr__(self, "target_name", target_name)
+        object.__setattr__(self, "encoding", encoding)
 
     @classmethod
     def from_arrays(cls, xs: Any, ys: Any, *, names: Sequence[str] | None = None, **labels: Any) -> TaskSet:
@@ -92,6 +97,9 @@ class TaskSet(Sequence[Task]):
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
+        cycles: Sequence[str] = (),
+        since: Since = "auto",
+        encoding: InputEncoding | None = None,
     ) -> TaskSet:
         """Tasks from a data frame in long form (pandas, polars, pyarrow, ...), one row per point.
 
@@ -100,21 +108,25 @@ class TaskSet(Sequence[Task]):
 
         Args:
             task: column that says which task a row belongs to.
-            inputs: input column, or several.
+            inputs: input column, or several, of numbers, dates (as time since a reference) or text (as categories).
             target: column to predict.
             missing: "error" refuses a table with missing or infinite values; "drop" leaves these rows out, with a
                 warning where a row lacks its task or a task has no row left.
-            order: "input" sorts the rows of a task by the first input, ties as given; "rows" keeps them as given.
-                Order matters: later rows are predicted from earlier ones.
+            order: "input" sorts the rows of a task by the first input that is no category, ties as given; "rows" keeps
+                them as given. Order matters: later rows are predicted from earlier ones.
             most_points: of a longer task as many rows as this are used, evenly spread, with a warning; None uses all.
+            cycles: of "day", "week", "year", those whose phase is to be an input beside a date.
+            since: count time from one date for all tasks ("calendar"), from each task's first row ("task"), or "auto":
+                from first rows if a typical task spans less than a tenth of the table's time.
+            encoding: how another table was read (`tasks.encoding`, `prior.encoding`), to read this one alike.
         """
         check_choices(missing=missing, order=order, most_points=most_points)
         names = _column_names(task, inputs, target)
-        labels, numbers = columns_from_frame(frame, names[0], names[1:-1], names[-1])
-        tasks = tasks_from_columns(
-            labels, numbers, names, np.arange(len(labels)), missing=missing, order=order, most_points=most_points
-        )
-        return cls(tasks, input_names=names[1:-1], target_name=names[-1])
+        columns = columns_from_frame(frame, names[0], names[1:-1], names[-1], encoding and encoding.kinds)
+        options = {"missing": missing, "order": order, "most_points": most_points}
+        reading = {"cycles": cycles, "since": since, "encoding": encoding}
+        tasks, encoding = tasks_from_columns(*columns, names, np.arange(len(columns.target)), **options, **reading)
+        return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding)
 
     @classmethod
     def from_file(
@@ -127,6 +139,9 @@ class TaskSet(Sequence[Task]):
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
+        cycles: Sequence[str] = (),
+        since: Since = "auto",
+        encoding: InputEncoding | None = None,
     ) -> TaskSet:
         """Tasks from a CSV or Parquet file, one row per point; arguments as of `from_frame`.
 
@@ -134,11 +149,12 @@ class TaskSet(Sequence[Task]):
         """
         check_choices(missing=missing, order=order, most_points=most_points)
         names = _column_names(task, inputs, target)
-        table = read_table(path, names[1:], label=names[0])
-        tasks = tasks_from_columns(
-            table.labels or [], table.numbers, names, table.rows, missing=missing, order=order, most_points=most_points
-        )
-        return cls(tasks, input_names=names[1:-1], target_name=names[-1])
+        table = read_table(path, names[-1:], inputs=names[1:-1], kinds=encoding and encoding.kinds, label=names[0])
+        columns = (table.labels or [], table.inputs, table.numbers[:, 0])
+        options = {"missing": missing, "order": order, "most_points": most_points}
+        reading = {"cycles": cycles, "since": since, "encoding": encoding}
+        tasks, encoding = tasks_from_columns(*columns, names, table.rows, **options, **reading)
+        return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -235,7 +251,13 @@ class TaskSet(Sequence[Task]):
         return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
 
     def _with(self, tasks: Iterable[Task]) -> TaskSet:
-        return TaskSet(tasks, input_names=self.input_names, target_name=self.target_name, allow_empty=True)
+        return TaskSet(
+            tasks,
+            input_names=self.input_names,
+            target_name=self.target_name,
+            encoding=self.encoding,
+            allow_empty=True,
+        )
 
     def __repr__(self) -> str:
         sizes = self.sizes
