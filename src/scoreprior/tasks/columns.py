@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 Kind = Literal["number", "date", "category"]
 """What a column of inputs holds."""
@@ -21,6 +21,14 @@ class Numbers:
     def present(self) -> Bool[np.ndarray, " r"]:
         """Where a finite number is there."""
         return np.isfinite(self.values)
+
+    def take(self, rows: Int[np.ndarray, " k"]) -> Numbers:
+        """Only these rows."""
+        return Numbers(self.values[rows])
+
+    def cells(self) -> np.ndarray:
+        """For a data frame: numbers, NaN where missing."""
+        return np.where(self.present(), self.values, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,14 @@ class Instants:
         """Where a date is there."""
         return ~np.isnat(self.values)
 
+    def take(self, rows: Int[np.ndarray, " k"]) -> Instants:
+        """Only these rows."""
+        return Instants(self.values[rows], self.zoned)
+
+    def cells(self) -> np.ndarray:
+        """For a data frame: datetime64[us], NaT where missing."""
+        return self.values
+
 
 @dataclass(frozen=True, eq=False)
 class Words:
@@ -48,6 +64,14 @@ class Words:
     def present(self) -> Bool[np.ndarray, " r"]:
         """Where a word is there."""
         return np.array([word != "" for word in self.values], bool)
+
+    def take(self, rows: Int[np.ndarray, " k"]) -> Words:
+        """Only these rows."""
+        return Words(tuple(self.values[row] for row in rows))
+
+    def cells(self) -> np.ndarray:
+        """For a data frame: text, None where missing."""
+        return np.array([word or None for word in self.values], object)
 
 
 Column = Numbers | Instants | Words

@@ -139,14 +139,16 @@ class DateInput:
             return [f"{value:.6g} {self.unit}" for value in elapsed]
         return date_texts(self.decode(np.asarray(elapsed, float)).values, self.zoned)
 
+    def begin(self) -> str:
+        """When counting begins, for people."""
+        return self.reference or "each task's first date"
+
     def words(self) -> str:
         """What the column is taken for, for people."""
-        begin = "each task's first date"
-        if self.reference is not None:
-            begin = date_texts(np.array([self.reference], "datetime64[us]"), self.zoned)[0] + " for all tasks"
-        zone = ", read in UTC" if self.zoned else ""
-        cycles = f", and cycles: {', '.join(self.cycles)}" if self.cycles else ""
-        return f"dates{zone}, as {self.unit} since {begin}{cycles}"
+        zone = " in UTC" if self.zoned else ""
+        alike = "" if self.reference is None else ", the same for all tasks"
+        cycles = f", with the phase of the {' and the '.join(self.cycles)}" if self.cycles else ""
+        return f"dates{zone}, taken as {self.unit} since {self.begin()}{alike}{cycles}"
 
 
 Input = NumberInput | CategoryInput | DateInput
