@@ -128,9 +128,9 @@ def with_zones(frame: pd.DataFrame, columns: Columns, encoding: InputEncoding) -
 
 def with_text(frame: pd.DataFrame, columns: Columns, encoding: InputEncoding) -> pd.DataFrame:
     """The frame with its dates as ISO 8601."""
-    texts = {
-        name: [text or None for text in date_texts(frame[name].to_numpy("datetime64[us]"), each.zoned)]
-        for name, each in zip(columns.inputs, encoding.inputs)
-        if isinstance(each, DateInput)
-    }
-    return frame.assign(**texts)
+    frame = frame.copy()
+    for name, each in zip(columns.inputs, encoding.inputs):
+        if isinstance(each, DateInput):
+            texts = date_texts(frame[name].to_numpy("datetime64[us]"), each.zoned)
+            frame[name] = pd.Series([text or None for text in texts], index=frame.index, dtype=object)
+    return frame

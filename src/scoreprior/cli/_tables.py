@@ -11,7 +11,7 @@ import numpy as np
 
 from scoreprior.cli._console import CallError, Talk, count
 from scoreprior.tasks import InputEncoding, TaskError, TaskSet
-from scoreprior.tasks.encoding import Starts, encode_table
+from scoreprior.tasks.encoding import Starts, encode_table, kinds_of
 from scoreprior.tasks.files import Table, TableError, read_table
 from scoreprior.tasks.grouping import MOST_POINTS, Order, group_rows
 from scoreprior.tasks.input_kinds import CategoryInput, DateInput, Since, check_cycles
@@ -93,7 +93,7 @@ def read_tasks(
         path,
         (columns.target,),
         inputs=columns.inputs,
-        kinds=encoding and encoding.kinds,
+        kinds=kinds_of(encoding),
         label=columns.task,
         need_label=not one_task,
         need_rows=need_rows,

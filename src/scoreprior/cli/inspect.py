@@ -82,8 +82,10 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
     training = header.get("extra", {}).get("training") or {}
     noise = noise_std(prior)
     names: Sequence[str] = [f"input {at + 1}" for at in range(prior.dim)]
-    if columns is not None or notes.encoding is not None:
-        names = columns.inputs if columns is not None else notes.encoding.columns
+    if columns is not None:
+        names = columns.inputs
+    elif notes.encoding is not None:
+        names = notes.encoding.columns
     return {
         "method": header.get("method") or type(prior).__name__,
         "quick": header.get("extra", {}).get("quick"),

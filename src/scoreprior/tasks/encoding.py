@@ -87,6 +87,11 @@ class InputEncoding:
         return tuple(at for at, each in enumerate(self.inputs) for _ in each.labels)
 
     @property
+    def counts_from_tasks(self) -> bool:
+        """Whether time is counted from each task's first date in some column."""
+        return any(isinstance(each, DateInput) and each.reference is None for each in self.inputs)
+
+    @property
     def leading(self) -> int | None:
         """The first of the inputs x that has an order: no category."""
         return next((at for at, source in enumerate(self.sources) if self.kinds[source] != "category"), None)
@@ -142,6 +147,11 @@ class InputEncoding:
             if kind == "category":
                 found |= (x[:, sources == at] == 0).all(axis=1)
         return found
+
+
+def kinds_of(encoding: InputEncoding | None) -> tuple[Kind, ...] | None:
+    """Kinds of the columns, if they are known."""
+    return None if encoding is None else encoding.kinds
 
 
 def encode_table(

@@ -183,6 +183,7 @@ def _parse(file: IO[str], path: str, wanted: _Wanted) -> Table:
     positions, label = wanted.positions(names)
     inputs = [InputCells(name, kind) for name, kind in zip(wanted.inputs, wanted.kinds)]
     columns = [NumberColumn(name) for name in wanted.columns]
+    cells: list[InputCells | NumberColumn] = [*inputs, *columns]
     rows: list[int] = []
     labels: dict[str, str] = {}  # one object per label, however many rows it has
     column_of_labels: list[str] = []
@@ -192,7 +193,7 @@ def _parse(file: IO[str], path: str, wanted: _Wanted) -> Table:
         if len(record) != len(names):
             record = _fitted(record, len(names), row, delimiter)
         rows.append(row)
-        for column, position in zip((*inputs, *columns), positions):
+        for column, position in zip(cells, positions):
             column.append(record[position], row)
         if label is not None:
             text = record[label].strip()
@@ -200,7 +201,7 @@ def _parse(file: IO[str], path: str, wanted: _Wanted) -> Table:
     given = [column.finish() for column in inputs]
     finished = [column.finish() for column in columns]
     notes = [] if delimiter == "," else [f"Columns are separated by {_DELIMITERS.get(delimiter, repr(delimiter))}."]
-    commas = [column.name for column, (_, comma) in zip((*inputs, *columns), (*given, *finished)) if comma]
+    commas = [column.name for column, (_, comma) in zip(cells, (*given, *finished)) if comma]
     if commas:
         notes.append(f"Decimal commas were read as points in {', '.join(map(repr, commas))}.")
     numbers = np.column_stack([values for values, _ in finished]) if finished else np.zeros((len(rows), 0))

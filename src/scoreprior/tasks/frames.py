@@ -71,7 +71,8 @@ def _select(frame: Any, wanted: Sequence[str]) -> dict[str, nw.Series]:
 
 def _inputs(columns: dict[str, nw.Series], names: Sequence[str], kinds: Sequence[Kind] | None) -> list[Column]:
     try:
-        return [_column(columns[name], name, kind) for name, kind in zip(names, kinds or [None] * len(names))]
+        found = zip(names, [None] * len(names) if kinds is None else kinds)
+        return [_column(columns[name], name, kind) for name, kind in found]
     except DateError as error:
         raise TaskError(f"C{str(error)[1:]}") from error  # they begin with the word column
 

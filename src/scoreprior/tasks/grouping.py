@@ -82,6 +82,7 @@ def tasks_from_columns(
     target: Float[np.ndarray, " r"],
     names: Sequence[str],
     rows: Int[np.ndarray, " r"],
+    /,
     *,
     missing: Missing,
     order: Order,

@@ -36,7 +36,7 @@ class NumberInput:
         """Names of the inputs that the column becomes."""
         return (self.name,)
 
-    def encode(self, column: Column, starts: np.ndarray) -> Float[np.ndarray, "r 1"]:
+    def encode(self, column: Column, starts: np.ndarray | np.datetime64) -> Float[np.ndarray, "r 1"]:
         """The numbers (r, 1); NaN where missing."""
         assert isinstance(column, Numbers)
         return np.where(column.present(), column.values, np.nan)[:, None]
@@ -59,7 +59,7 @@ class CategoryInput:
         """Names of the inputs that the column becomes."""
         return tuple(f"{self.name}={category}" for category in self.categories)
 
-    def encode(self, column: Column, starts: np.ndarray) -> Float[np.ndarray, "r k"]:
+    def encode(self, column: Column, starts: np.ndarray | np.datetime64) -> Float[np.ndarray, "r k"]:
         """Zeros and ones (r, k); NaN where missing."""
         assert isinstance(column, Words)
         places = {word: at for at, word in enumerate(self.categories)}
@@ -107,7 +107,7 @@ class DateInput:
         phases = [f"{self.name}: {part} of {cycle}" for cycle in self.cycles for part in ("sine", "cosine")]
         return (self.name, *phases)
 
-    def encode(self, column: Column, starts: np.ndarray) -> Float[np.ndarray, "r k"]:
+    def encode(self, column: Column, starts: np.ndarray | np.datetime64) -> Float[np.ndarray, "r k"]:
         """Elapsed time and cycles (r, k), NaN where missing; `starts` (r,) are the first dates of the rows' tasks."""
         assert isinstance(column, Instants)
         if column.zoned != self.zoned and column.present().any():
@@ -189,4 +189,4 @@ def check_cycles(cycles: Sequence[str]) -> tuple[Cycle, ...]:
             raise TaskError(f"There is no cycle {cycle!r}; the cycles are day, week and year.")
     if len(set(cycles)) < len(cycles):
         raise TaskError(f"A cycle is named twice in {', '.join(cycles)}.")
-    return tuple(cycles)  # type: ignore[return-value]
+    return tuple(cycles)  # type: ignore[arg-type]

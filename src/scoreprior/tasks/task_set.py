@@ -18,7 +18,7 @@ from jaxtyping import Bool
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
 from scoreprior.tasks.checks import TaskError, check_columns
 from scoreprior.tasks.contexts import context_mask
-from scoreprior.tasks.encoding import InputEncoding
+from scoreprior.tasks.encoding import InputEncoding, kinds_of
 from scoreprior.tasks.files import FilePath, read_table
 from scoreprior.tasks.frames import columns_from_frame
 from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
@@ -122,9 +122,9 @@ class TaskSet(Sequence[Task]):
         """
         check_choices(missing=missing, order=order, most_points=most_points)
         names = _column_names(task, inputs, target)
-        columns = columns_from_frame(frame, names[0], names[1:-1], names[-1], encoding and encoding.kinds)
-        options = {"missing": missing, "order": order, "most_points": most_points}
-        reading = {"cycles": cycles, "since": since, "encoding": encoding}
+        columns = columns_from_frame(frame, names[0], names[1:-1], names[-1], kinds_of(encoding))
+        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
+        reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
         tasks, encoding = tasks_from_columns(*columns, names, np.arange(len(columns.target)), **options, **reading)
         return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding)
 
@@ -149,10 +149,10 @@ class TaskSet(Sequence[Task]):
         """
         check_choices(missing=missing, order=order, most_points=most_points)
         names = _column_names(task, inputs, target)
-        table = read_table(path, names[-1:], inputs=names[1:-1], kinds=encoding and encoding.kinds, label=names[0])
+        table = read_table(path, names[-1:], inputs=names[1:-1], kinds=kinds_of(encoding), label=names[0])
         columns = (table.labels or [], table.inputs, table.numbers[:, 0])
-        options = {"missing": missing, "order": order, "most_points": most_points}
-        reading = {"cycles": cycles, "since": since, "encoding": encoding}
+        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
+        reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
         tasks, encoding = tasks_from_columns(*columns, names, table.rows, **options, **reading)
         return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding)
 
