@@ -1,6 +1,6 @@
 """Growth curves with a treatment per plant: a column of words as an input, and what it gains on fresh plants.
 
-python examples/plants_with_treatment.py [--plants 24] [--method hierarchical-gp] [--quick]
+python examples/plants_with_treatment.py [--plants 36] [--method hierarchical-gp] [--compare] [--quick]
 """
 
 import argparse
@@ -32,15 +32,16 @@ def grow(plants: int, seed: int) -> pd.DataFrame:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plants", type=int, default=24, help="plants to learn from")
+    parser.add_argument("--plants", type=int, default=36, help="plants to learn from")
     parser.add_argument("--method", default="hierarchical-gp")
+    parser.add_argument("--compare", action="store_true", help="the same without the treatment first")
     parser.add_argument("--quick", action="store_true", help="a quarter of all iterations")
     options = parser.parse_args()
     table, fresh = grow(options.plants, seed=0), grow(30, seed=1)
     learner = sp.learner(options.method)
     if options.quick:
         learner = learner.with_budget(0.25)
-    for inputs in (["day"], ["day", "treatment"]):
+    for inputs in ([["day"]] if options.compare else []) + [["day", "treatment"]]:
         tasks = sp.TaskSet.from_frame(table, task="plant", inputs=inputs, target="cm")
         prior = learner.fit(tasks, key=0, progress=False)
         # The prior reads new tables as it read the first one.
