@@ -103,7 +103,11 @@ def test_the_phase_of_each_cycle_runs_once_through_it():
 
 
 def test_cycles_that_mean_nothing_are_refused():
-    for cycles, message in ((["month"], "no cycle 'month'"), (["week", "week"], "named twice"), (["day"], "no time of")):
+    for cycles, message in (
+        (["month"], "no cycle 'month'"),
+        (["week", "week"], "named twice"),
+        (["day"], "no time of"),
+    ):
         with pytest.raises(sp.TaskError, match=message):
             read(sales(), cycles=cycles)
     with pytest.raises(sp.TaskError, match="no column of dates among 'town'"):
