@@ -79,6 +79,41 @@ def test_plain_dates_of_all_libraries_are_read_alike(tmp_path):
         assert_same(read(table), read(frame))
 
 
+def test_missing_dates_and_words_are_dropped_alike(tmp_path):
+    frame = sales()
+    frame.loc[[1, 7], "date"] = pd.NaT
+    frame.loc[[2, 7], "town"] = None
+    with pytest.raises(sp.TaskError, match=r"Column 'date' is nan in row 1 .*; 3 rows are incomplete"):
+        read(frame)
+    expected = read(frame, missing="drop")
+    assert expected.sizes.sum() == len(frame) - 3
+    frame.to_csv(tmp_path / "sales.csv", index=False)
+    frame.to_parquet(tmp_path / "sales.parquet")
+    arrow = frame.convert_dtypes(dtype_backend="pyarrow")
+    for table in (tmp_path / "sales.csv", tmp_path / "sales.parquet", pl.from_pandas(frame), arrow):
+        assert_same(read(table, missing="drop"), expected)
+
+
+def test_a_category_without_a_complete_row_is_none(tmp_path):
+    frame = sales()
+    frame.loc[frame["shop"] == "s3", ["town", "sold"]] = ["east", np.nan]
+    with pytest.warns(UserWarning, match="1 tasks have no complete row") as said:
+        tasks = read(frame, missing="drop")
+    assert tasks.encoding.inputs[1].categories == ("north", "south")
+    assert len(said) == 1
+
+
+def test_a_category_of_held_out_tasks_alone_is_no_constant_input():
+    tasks = read(sales())
+    south = tasks.take([at for at, task in enumerate(tasks) if task.name in ("s0", "s2")])
+    assert (south.x[:, 1] == 0).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sp.Standardizer.fit(south)
+    with pytest.warns(UserWarning, match="Input 'town=x' is constant"):
+        sp.Standardizer.fit(read(sales().assign(town="x")))
+
+
 units = st.sampled_from(["days", "hours", "minutes", "seconds"])
 near = st.datetimes(pd.Timestamp("1980-01-01").to_pydatetime(), pd.Timestamp("2070-01-01").to_pydatetime())
 
@@ -201,7 +236,7 @@ def test_rows_are_in_order_of_the_first_input_that_is_no_category():
     [
         (lambda t: t["shop"] + "town", "another text for each of 4 tasks: tasks share no category. Leave it out"),
         (lambda t: [f"t{row}" for row in range(len(t))], "another text in each of 40 rows"),
-        (lambda t: t["sold"].map(lambda value: "low" if value == 0 else value), "is not numeric: row .* holds 'low'"),
+        (lambda t: t["sold"].map(lambda value: "low" if value == 0 else value), r"is not numeric: row .* holds 'low'"),
     ],
     ids=["tasks", "rows", "mostly numbers"],
 )
@@ -209,7 +244,7 @@ def test_text_that_is_no_category_is_refused_with_advice(town, message):
     with pytest.raises(sp.TaskError, match=message):
         read(sales().assign(town=town))
     many = sales(days=60).assign(town=lambda t: "t" + (t.index % 51).astype(str))
-    with pytest.raises(sp.TaskError, match="text with 51 different values .* more than the 50 .* merge rare"):
+    with pytest.raises(sp.TaskError, match=r"text with 51 different values .* more than the 50 .* merge rare"):
         read(many)
 
 

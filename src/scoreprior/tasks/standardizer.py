@@ -41,7 +41,11 @@ class Standardizer:
         if empty:
             raise TaskError(f"{listing(empty)} has no points; meta-training tasks need at least one row.")
         x, y = tasks.x, tasks.y
-        constant = [name for name, column in zip(tasks.input_names, x.T) if _is_constant(column)]
+        indicators = np.zeros(tasks.dim, bool) if tasks.encoding is None else tasks.encoding.indicators
+        absent = indicators & ~x.any(axis=0)  # a category of tasks that are held out here
+        constant = [
+            name for name, out, column in zip(tasks.input_names, absent, x.T) if _is_constant(column) and not out
+        ]
         if constant:
             warnings.warn(
                 f"Input {listing(constant)} is constant over all tasks and carries no information.",
@@ -50,8 +54,7 @@ class Standardizer:
         if _is_constant(y):
             warnings.warn(f"Target {tasks.target_name} is constant ({y[0]:g}) over all tasks.", stacklevel=3)
         x_std = np.array([_spread(column) for column in x.T])
-        if tasks.encoding is not None:  # all categories equally far apart, the rare ones too
-            x_std[tasks.encoding.indicators] = _INDICATOR_STD
+        x_std[indicators] = _INDICATOR_STD  # all categories equally far apart, the rare ones too
         return cls(x.mean(0), x_std, float(y.mean()), _spread(y), tasks.encoding)
 
     def scale_x(self, x: Float[np.ndarray, "*m d"]) -> Float[np.ndarray, "*m d"]:

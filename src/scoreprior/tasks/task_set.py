@@ -66,6 +66,8 @@ class TaskSet(Sequence[Task]):
         names = tuple(input_names) if input_names is not None else tuple(f"x{j}" for j in range(members[0].dim))
         if len(names) != members[0].dim:
             raise TaskError(f"There are {len(names)} input names for {members[0].dim} input columns.")
+        if encoding is not None and len(encoding.names) != members[0].dim:
+            raise TaskError(f"The encoding gives {len(encoding.names)} inputs, but tasks have {members[0].dim}.")
         object.__setattr__(self, "tasks", members)
         object.__setattr__(self, "input_names", names)
         object.__setattr__(self, "target_name", target_name)
