@@ -163,7 +163,7 @@ def encode_table(
     encoding: InputEncoding | None,
     cycles: Sequence[str] = (),
     since: Since = "auto",
-) -> tuple[InputEncoding, Float[np.ndarray, "r d+1"]]:
+) -> tuple[InputEncoding, Float[np.ndarray, "r c"]]:
     """The encoding of a table's rows, fitted to the complete ones if none is given; and the rows, encoded, target last.
 
     This is the one way of data frames, of files and of the command line.
