@@ -145,6 +145,9 @@ def test_cycles_that_mean_nothing_are_refused():
     ):
         with pytest.raises(sp.TaskError, match=message):
             read(sales(), cycles=cycles)
+    with pytest.raises(sp.TaskError, match=r"since must be .* not 'birth'"):
+        read(sales(), since="birth")
+    assert read(sales(), cycles="week").encoding == read(sales(), cycles=["week"]).encoding
     with pytest.raises(sp.TaskError, match="no column of dates among 'town'"):
         read(sales(), ["town"], cycles=["week"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,6 +15,7 @@ from scoreprior.tasks.columns import Column, Instants, Kind, Words
 from scoreprior.tasks.dates import choose_unit
 from scoreprior.tasks.input_kinds import (
     CategoryInput,
+    Cycle,
     DateInput,
     Input,
     NumberInput,
@@ -59,9 +61,10 @@ class InputEncoding:
         since: Since = "auto",
     ) -> InputEncoding:
         """Kinds, categories, units and references of the columns, from the rows that are used, by their labels."""
-        check_cycles(cycles)
+        if since not in get_args(Since):
+            raise TaskError(f'since must be "auto", "calendar" or "task", not {since!r}.')
         tasks = np.unique(np.asarray(labels, str), return_inverse=True)[1]
-        found = [_fit(name, column, tasks, used, cycles, since) for name, column in zip(names, columns)]
+        found = [_fit(name, column, tasks, used, check_cycles(cycles), since) for name, column in zip(names, columns)]
         if cycles and not any(isinstance(each, DateInput) for each in found):
             raise TaskError(f"There is no column of dates among {listing(names)}, so there are no cycles.")
         return cls(tuple(found))
@@ -182,7 +185,9 @@ def encode_table(
     return encoding, np.column_stack([encoding.encode(inputs, labels), target])
 
 
-def _fit(name: str, column: Column, tasks: np.ndarray, used: np.ndarray, cycles: Sequence[str], since: Since) -> Input:
+def _fit(
+    name: str, column: Column, tasks: np.ndarray, used: np.ndarray, cycles: tuple[Cycle, ...], since: Since
+) -> Input:
     used = used if used.any() else column.present()
     tasks = np.unique(tasks[used], return_inverse=True)[1]
     if isinstance(column, Words):
@@ -195,8 +200,7 @@ def _fit(name: str, column: Column, tasks: np.ndarray, used: np.ndarray, cycles:
         return NumberInput(name)
     values = column.values[used]
     whole_days = bool((values == values.astype("datetime64[D]")).all())
-    chosen = check_cycles(cycles)
-    if "day" in chosen and whole_days:
+    if "day" in cycles and whole_days:
         raise TaskError(f"The dates of column {name!r} have no time of day, so there is no cycle of days.")
     order = np.lexsort((values, tasks))
     steps = np.diff(values[order].astype(np.int64))[np.diff(tasks[order]) == 0]
@@ -204,7 +208,7 @@ def _fit(name: str, column: Column, tasks: np.ndarray, used: np.ndarray, cycles:
     reference = None
     if not len(values) or (since == "calendar" or (since == "auto" and not _began_apart(values, tasks))):
         reference = str(values.min().astype("datetime64[D]")) if len(values) else "1970-01-01"
-    return DateInput(name, unit, reference, column.zoned, whole_days, chosen)
+    return DateInput(name, unit, reference, column.zoned, whole_days, cycles)
 
 
 def _began_apart(values: np.ndarray, tasks: np.ndarray) -> bool:

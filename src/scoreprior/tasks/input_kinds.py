@@ -183,7 +183,8 @@ def check_categories(name: str, categories: Sequence[str], rows: int, tasks: int
 
 
 def check_cycles(cycles: Sequence[str]) -> tuple[Cycle, ...]:
-    """The cycles, each known and named once."""
+    """The cycles, each known and named once; a text is one of them."""
+    cycles = (cycles,) if isinstance(cycles, str) else cycles
     for cycle in cycles:
         if cycle not in get_args(Cycle):
             raise TaskError(f"There is no cycle {cycle!r}; the cycles are day, week and year.")
