@@ -345,3 +345,8 @@ def test_draws_of_a_mixture_come_in_proportion():
     assert np.array_equal(draws[:, 0], draws[:, 1])  # joint: a row is one draw of one member
     without = [numbered[0], numbered[1]._replace(draws=None)]
     assert mix(without, np.array([0.4, 0.6])).draws is None
+
+
+def test_a_cdf_never_exceeds_one_by_the_rounding_of_weights():
+    weights = np.random.default_rng(0).dirichlet(np.ones(25), 200)
+    assert all(Predictive(np.zeros((25, 1)), np.ones((25, 1)), None, each).cdf([50.0])[0] <= 1 for each in weights)

@@ -12,6 +12,7 @@ from scoreprior.interpolators import (
 )
 from scoreprior.learners import MetaLearner, Posterior, Posteriors, Prior, learner, methods, register
 from scoreprior.learners.denoised_mars import DenoisedMARS
+from scoreprior.learners.guarded import Guarded
 from scoreprior.learners.mars import PlainMARS
 from scoreprior.learners.sampled_mars import SampledMARS
 from scoreprior.learners.stack import Stack
@@ -38,6 +39,7 @@ __all__ = [
     "EnsembleInterpolator",
     "Environment",
     "GPInterpolator",
+    "Guarded",
     "MaternInterpolator",
     "MetaLearner",
     "Mixture",

@@ -115,6 +115,8 @@ CLASSES = {
     "pacoh-gp-particle": "learners.pacoh_gp:GPPrior",
     "pacoh-nn-prior": "learners.pacoh_nn:PACOHNNPrior",
     "pacoh-nn-regressor": "learners.pacoh_nn:Regressor",
+    "guarded-prior-tail": "learners.guarded:Tail",
+    "guarded-prior": "learners.guarded:GuardedPrior",
     "stack-prior": "learners.stack:StackPrior",
     "pacoh-nn-weights": "learners.pacoh_nn:WeightPrior",
 }

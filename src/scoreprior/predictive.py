@@ -135,7 +135,8 @@ class Predictive:
 
     def cdf(self, y: Any) -> Float[np.ndarray, "*b q"]:
         """P(Y <= y); y broadcasts against the q points from the right."""
-        return self._average(ndtr(self._standardised(y, "cdf")))
+        # Weights sum to one but for rounding.
+        return np.minimum(self._average(ndtr(self._standardised(y, "cdf"))), 1.0)
 
     def log_prob(self, y: Any) -> Float[np.ndarray, "*b q"]:
         """Log density at y."""

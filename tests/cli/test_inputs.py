@@ -16,6 +16,7 @@ from scoreprior.cli._tables import Columns, read_tasks
 
 SALES = ("--task", "product", "--inputs", "date", "--target", "sold")
 PLANTS = ("--task", "plant", "--inputs", "day,treatment", "--target", "cm")
+LEVELS = {"control": 30.0, "shade": 20.0, "drought": 5.0}
 WEEK = np.array([9.0, 8.0, 8.0, 10.0, 13.0, 16.0, 5.0])
 
 
@@ -33,9 +34,9 @@ def plants(number: int = 12, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     frames = []
     for plant in range(number):
-        treatment, pace = (("control", 2.0), ("shade", 1.0), ("drought", 0.3))[plant % 3]
+        treatment, level = list(LEVELS.items())[plant % 3]
         day = np.sort(rng.choice(30, 6, replace=False))
-        cm = pace * day + rng.normal(0, 1) + rng.normal(0, 0.2, 6)
+        cm = level + day / 2 + rng.normal(0, 1) + rng.normal(0, 0.2, 6)
         frames.append(pd.DataFrame({"plant": f"p{plant}", "day": day, "treatment": treatment, "cm": cm.round(2)}))
     return pd.concat(frames, ignore_index=True)
 
@@ -147,17 +148,13 @@ def test_dates_outside_training_and_new_categories_are_flagged(sold, tmp_path):
     assert result.stderr.count("categories that were not in training: 'salt'") == 1
 
 
-def test_the_treatment_improves_predictions_and_check_reads_it(tmp_path):
-    fresh = write(tmp_path / "fresh.csv", plants(seed=1))
-    errors = {}
-    for inputs in ("day", "day,treatment"):
-        options = ("--task", "plant", "--inputs", inputs, "--target", "cm")
-        prior, _ = fit(write(tmp_path / "plants.csv", plants()), *options)
-        result = run("check", prior, fresh, "--json")
-        assert result.exit_code == 0, result.output
-        errors[inputs] = json.loads(result.stdout)["rmse"]
-    # A line has no slope of its own for each treatment, but an offset.
-    assert errors["day,treatment"] < 0.9 * errors["day"]
+def test_the_prior_knows_the_treatments_and_check_reads_them(tmp_path):
+    prior, _ = fit(write(tmp_path / "plants.csv", plants()), *PLANTS)
+    at = tmp_path / "query.csv"
+    at.write_text("plant,day,treatment\n" + "".join(f"x,10,{name}\n" for name in LEVELS))
+    frame = frame_of(run("predict", prior, "--at", at))
+    assert (frame["known_points"] == 0).all()
+    np.testing.assert_allclose(frame["mean"], [level + 5 for level in LEVELS.values()], atol=2)
     odd = plants(seed=2).replace({"treatment": {"shade": "salt"}})
     record = json.loads(run("check", prior, write(tmp_path / "odd.csv", odd), "--json").stdout)
     assert record["extrapolating"] == 12  # three points of four plants

@@ -15,6 +15,7 @@ from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import Average, ClosedForm
 from scoreprior.learners._function_prior import FunctionPrior
+from scoreprior.serialization import describe
 from scoreprior.tasks import Standardizer
 
 
@@ -108,9 +109,14 @@ def test_check_agrees_with_a_prediction_by_hand(prior, table):
 
 
 def test_check_on_the_training_table_says_so(prior, table):
-    assert "learned from" in run("check", prior, table).stderr
-    table.write_text("\n".join(["patient,hour,mood,gcs", *rows(12, seed=1)]))
+    assert "12 of 12 tasks are those that the prior was learned from" in run("check", prior, table).stderr
+    old, new = rows(12), [row.replace("p", "q", 1) for row in rows(12, seed=1)]
+    table.write_text("\n".join(["patient,hour,mood,gcs", *new]))
     assert "learned from" not in run("check", prior, table).stderr
+    first = old[0].split(",")[0]
+    some = [row for row in reversed(old) if row.split(",")[0] == first]
+    table.write_text("\n".join(["patient,hour,mood,gcs", *new, *some]))  # one task that is known, in another order
+    assert "1 of 13 tasks are those that the prior was learned from" in run("check", prior, table).stderr
 
 
 def test_check_says_when_error_bars_are_too_narrow(prior, table):
@@ -118,7 +124,10 @@ def test_check_says_when_error_bars_are_too_narrow(prior, table):
     lines = [f"p{i},{h},{rng.normal(0, 50):.2f}" for i in range(30) for h in range(8)]
     held = table.with_name("held.csv")
     held.write_text("\n".join(["patient,hour,gcs", *lines]))
-    result = run("check", prior, held)
+    assert "too narrow" not in run("check", prior, held).stdout  # such tasks are recognised
+    bare = table.with_name("bare.prior")
+    sp.load_prior(prior).unguarded.save(bare, metadata=describe(prior)["extra"])
+    result = run("check", bare, held, "--task", "patient", "--inputs", "hour", "--target", "gcs")
     assert "too narrow" in result.stdout
     assert "Before the first point of a task the error bars are too narrow" in result.stderr
     lines = [f"p{i},{h},{10 + 0.5 * h:.2f}" for i in range(30) for h in range(8)]

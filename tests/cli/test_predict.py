@@ -42,7 +42,7 @@ def test_rows_agree_with_the_library(prior, new):
     result = run("predict", prior, new, "--at", at, "--out", out)
     assert result.exit_code == 0, result.output
     frame = pd.read_csv(out)
-    assert list(frame.columns) == ["patient", "hour", *NUMBERS, "extrapolates", "known_points"]
+    assert list(frame.columns) == ["patient", "hour", *NUMBERS, "extrapolates", "known_points", "surprise"]
     assert frame["patient"].tolist() == ["x", "y", "x", "ghost"]
     assert frame["known_points"].tolist() == [2, 1, 2, 0]
     loaded = sp.load_prior(prior)
@@ -253,4 +253,27 @@ def test_point_predictors_have_a_mean_alone(prior, new, monkeypatch):
     strip = lambda self, xs: [sp.Predictive(each.locs, None) for each in predict(self, xs)]  # noqa: E731
     monkeypatch.setattr(sp.Posteriors, "predict", strip)
     frame = frame_of(run("predict", prior, new))
-    assert list(frame.columns) == ["patient", "hour", "mean", "extrapolates", "known_points"]
+    assert list(frame.columns) == ["patient", "hour", "mean", "extrapolates", "known_points", "surprise"]
+
+
+def test_a_task_that_does_not_fit_is_named_and_its_error_bars_are_wide(prior, table):
+    new = table.with_name("odd.csv")
+    new.write_text(
+        "patient,hour,gcs\n" + "".join(f"odd,{h},{120 - 100 * (h % 2)}\nplain,{h},{10 + h / 4}\n" for h in range(5))
+    )
+    result = run("predict", prior, new)
+    frame = frame_of(result)
+    odd, plain = (frame[frame["patient"] == name] for name in ("odd", "plain"))
+    assert (odd["surprise"] < 1e-6).all()
+    assert (plain["surprise"] > 0.01).all()
+    assert odd["std"].min() > 10 * plain["std"].min()
+    assert "Task odd is unlike those of training: fewer than one in a million" in result.stderr
+    assert "Task plain" not in result.stderr
+    assert "1 task with known gcs outside that of training" in result.stderr
+
+
+def test_a_prior_without_a_guard_says_nothing_of_surprise(prior, new):
+    bare = new.with_name("bare.prior")
+    sp.load_prior(prior).unguarded.save(bare)
+    columns = ("--task", "patient", "--inputs", "hour", "--target", "gcs")
+    assert frame_of(run("predict", bare, new, *columns))["surprise"].isna().all()

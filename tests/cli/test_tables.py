@@ -141,7 +141,7 @@ def test_a_prior_is_the_same_from_the_command_line_and_from_python(tmp_path, met
         tasks = TaskSet.from_frame(frame, task="patient", inputs="hour", target="gcs", missing="drop", **options)
     found, expected = (
         prior.condition([1.0, 3.0], [9.0, 11.0], 0).predict([[5.0], [30.0]])
-        for prior in (sp.load_prior(out), sp.learner(method).fit(tasks, 5))
+        for prior in (sp.load_prior(out).unguarded, sp.learner(method).fit(tasks, 5))
     )
     np.testing.assert_array_equal(found.mean, expected.mean)
     np.testing.assert_array_equal(found.std, expected.std)

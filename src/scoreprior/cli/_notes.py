@@ -14,7 +14,7 @@ from scoreprior.cli._console import CallError, check_input
 from scoreprior.cli._tables import Columns
 from scoreprior.learners import Prior
 from scoreprior.serialization import describe, load_prior
-from scoreprior.tasks import InputEncoding, TaskSet
+from scoreprior.tasks import InputEncoding, TaskSet, fingerprint
 from scoreprior.tasks.grouping import Order
 from scoreprior.tasks.input_kinds import DateInput
 
@@ -61,6 +61,7 @@ def metadata(method: str, columns: Columns, tasks: TaskSet, rest: dict[str, Any]
             "points": int(tasks.sizes.sum()),
             "points_per_task": [int(tasks.sizes.min()), float(np.median(tasks.sizes)), int(tasks.sizes.max())],
             "target": [float(tasks.y.min()), float(tasks.y.max())],
+            "fingerprints": [fingerprint(task) for task in tasks],
         },
     } | rest
 

@@ -31,7 +31,7 @@ from scoreprior.cli._console import (
 from scoreprior.cli._notes import Notes, choose_columns, open_prior
 from scoreprior.cli._tables import input_names, need_tasks, read_tasks, tell
 from scoreprior.diagnostics import Check, Verdict
-from scoreprior.tasks import TaskSet
+from scoreprior.tasks import TaskSet, fingerprint
 
 
 def check_command(
@@ -80,8 +80,12 @@ def run_check(
     if single:
         talk.warn(f"{count(single, 'task')} with a single point cannot be checked and are left out.")
     found = diagnostics.check(prior, tasks, seed)
-    if _seen(tasks, notes):
-        talk.warn("This looks like the table that the prior was learned from: on it, every prior looks good.")
+    seen = _seen(tasks, notes)
+    if seen:
+        talk.warn(
+            f"{seen} of {count(len(tasks), 'task')} are those that the prior was learned from: on these every prior "
+            "looks good."
+        )
     outside = _outside(tasks, notes)
     if outside:
         talk.warn(f"{count(outside, 'point')} outside the range of training: do not expect good answers there.")
@@ -101,11 +105,10 @@ def run_check(
         talk.say(f"Figure: {plot}")
 
 
-def _seen(tasks: TaskSet, notes: Notes) -> bool:
-    """Whether size and ranges are those of the training table."""
-    training = notes.header.get("extra", {}).get("training") or {}
-    same_size = (training.get("tasks"), training.get("points")) == (len(tasks), int(tasks.sizes.sum()))
-    return same_size and training.get("target") == [float(tasks.y.min()), float(tasks.y.max())]
+def _seen(tasks: TaskSet, notes: Notes) -> int:
+    """Number of tasks that the prior was learned from."""
+    known = set((notes.header.get("extra", {}).get("training") or {}).get("fingerprints", ()))
+    return sum(fingerprint(task) in known for task in tasks)
 
 
 def _outside(tasks: TaskSet, notes: Notes) -> int:

@@ -6,7 +6,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from jaxtyping import Float
 
 from scoreprior import diagnostics
 from scoreprior.cli import _comparison
@@ -14,6 +16,7 @@ from scoreprior.cli._console import CallError, Debug, Json, Quiet, Seed, Talk, c
 from scoreprior.cli._notes import metadata
 from scoreprior.cli._tables import Columns, Reading, cycle_names, input_names, named, need_tasks, read_tasks, tell
 from scoreprior.learners import MetaLearner, Prior, learner, methods
+from scoreprior.learners.guarded import Guarded, surprise_of
 from scoreprior.serialization import PriorFileError, describe
 from scoreprior.tasks import TaskSet
 from scoreprior.tasks.checks import TaskError
@@ -85,15 +88,15 @@ def run_fit(
             f"Is {columns.task!r} the column that says which task a row belongs to?"
         )
     _odd_sizes(talk, tasks, columns)
-    held_out, shown = None, []
+    held_out, left_out, shown = None, None, []
     started = perf_counter()
     if hold_out:
         unfit = diagnostics.LAG_RULES if columns.order == "input" else ()  # rows in order of a lag would be in no order
         rivals = {rule: choose(rule, quick) for rule in diagnostics.RULES if rule != method and rule not in unfit}
-        held_out = _compare(talk, tasks, {method: chosen, **rivals}, seed)
+        held_out, left_out = _judge(talk, tasks, method, chosen, rivals, seed)
         shown = [] if held_out is None else [_comparison.grid(held_out, columns.target)]
     talk.say(f"Training {method} on all {len(tasks)} tasks ...")
-    prior = chosen.fit(tasks, seed, progress=talk.progress)
+    prior = _guarded(chosen.fit(tasks, seed, progress=talk.progress), tasks, left_out)
     seconds = perf_counter() - started
     _save(prior, chosen, out, metadata(method, columns, tasks, {"held_out": held_out, "quick": quick, "seed": seed}))
     result = _result(out, method, reading, tasks, held_out, seconds)
@@ -113,19 +116,35 @@ def choose(method: str, quick: bool) -> MetaLearner:
     return chosen.with_budget(QUICK_SHARE) if quick else chosen
 
 
-def _compare(talk: Talk, tasks: TaskSet, methods: dict[str, MetaLearner], seed: int) -> dict[str, Any] | None:
-    """The record of the first method beside the others on held-out tasks; None if there are too few tasks."""
+def _judge(
+    talk: Talk, tasks: TaskSet, method: str, chosen: MetaLearner, rivals: dict[str, MetaLearner], seed: int
+) -> tuple[dict[str, Any] | None, Float[np.ndarray, " n"] | None]:
+    """The record of a method beside others on held-out tasks, and how surprising these are; None if they are too few.
+
+    What is judged is what people get: the method with its guard against tasks that do not fit.
+    """
     try:
         split = diagnostics.hold_out(tasks, seed)
     except TaskError:
         talk.warn(_comparison.too_few_words(tasks))
-        return None
-    held, rest, method = len(split.meta_test), len(split.meta_train), next(iter(methods))
+        return None, None
+    held, rest = len(split.meta_test), len(split.meta_train)
     talk.say(f"Holding out {held} tasks, training {method} and simple rules on the other {rest} to compare them ...")
-    found = diagnostics.compare(methods, split, seed, optional=diagnostics.LAG_RULES, progress=talk.progress)
+    part, left_out = chosen.fit(split.meta_train, seed, progress=talk.progress), None
+    if not part.is_point:
+        left_out = surprise_of(Guarded().guard(part, tasks), split.meta_test.whole, seed)
+    judged = _guarded(part, split.meta_train, left_out)
+    found = diagnostics.compare(
+        {method: judged, **rivals}, split, seed, optional=diagnostics.LAG_RULES, progress=talk.progress
+    )
     for text in _comparison.rule_words(found) + _comparison.narrow_words(method, found.coverage):
         talk.warn(text)
-    return _comparison.record(found)
+    return _comparison.record(found), left_out
+
+
+def _guarded(prior: Prior, tasks: TaskSet, left_out: Float[np.ndarray, " n"] | None) -> Prior:
+    """The prior with a guard against tasks that do not fit; a point predictor cannot have one."""
+    return prior if prior.is_point else Guarded().guard(prior, tasks, left_out)
 
 
 def _odd_sizes(talk: Talk, tasks: TaskSet, columns: Columns) -> None:

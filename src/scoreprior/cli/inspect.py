@@ -56,7 +56,8 @@ def run_inspect(talk: Talk, prior_file: Path, *, plot: Path | None, data: Path |
     if data is not None and plot is None:
         raise CallError("--data is drawn in the figure: say which file that is with --plot.")
     check_output(plot, prior_file, data, formats=FIGURES)
-    prior, notes = open_prior(prior_file)
+    opened, notes = open_prior(prior_file)
+    prior = opened.unguarded
     facts = _facts(prior, notes)
     held_out = notes.header.get("extra", {}).get("held_out")
     if plot is not None:

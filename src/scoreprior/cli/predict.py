@@ -33,6 +33,7 @@ from scoreprior.cli._notes import Notes, choose_columns, open_prior
 from scoreprior.cli._queries import Known, Query, find_queries, with_text, with_zones
 from scoreprior.cli._tables import Columns, input_names, named, read_tasks, tell
 from scoreprior.learners import Posteriors, Prior
+from scoreprior.learners.guarded import FLAGGED
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import InputEncoding, Task, TaskSet
 
@@ -63,7 +64,10 @@ def predict_command(
     """Predict new tasks from a few known points each: mean, std and quantiles, in the units of the table.
 
     A task without known points gets the prior's prediction. Inputs outside the
-    range of training, and new categories, are flagged in the column `extrapolates`.
+    range of training, and new categories, are flagged in the column
+    `extrapolates`. The column `surprise` says how rare known points that fit no
+    better are among related tasks; below 0.01 a task is unlike those of
+    training, and is named.
 
     Example: scoreprior predict gcs.prior new.csv --at query.csv --out predictions.csv --plot predictions.png
     """
@@ -108,6 +112,7 @@ def run_predict(
     talk.say(f"Predicting {count(len(queries), 'task')} ...")
     frame, predictives = _answer(prior, notes, columns, contexts, queries, seed)
     _tell_extrapolation(talk, frame, notes)
+    _tell_unlike(talk, frame, columns, notes, contexts)
     record = {"tasks": len(queries), "rows": len(frame), "out": out, "plot": plot}
     if out is not None:
         write(out, _encode(frame, out, columns, encoding))
@@ -149,15 +154,17 @@ def _answer(
     known = [contexts.get(query.task, nothing) for query in queries]
     posteriors = prior.condition_many(TaskSet(known, allow_empty=True), seed)
     complete = [np.isfinite(query.x).all(1) for query in queries]
+    surprise = np.full(len(known), np.nan) if prior.unguarded is prior else posteriors.surprise
     answers, predictives = _in_blocks(posteriors, [query.x[rows] for query, rows in zip(queries, complete)])
     frames = []
-    for query, context, rows, answer in zip(queries, known, complete, answers):
+    for query, context, rows, answer, rare in zip(queries, known, complete, answers, surprise):
         answer = answer.set_index(np.flatnonzero(rows)).reindex(range(len(rows)))
         frame = pd.DataFrame({columns.task: query.task} | dict(zip(columns.inputs, _cells(query))))
         outside = notes.extrapolates(query.x)
         flags = pd.Series([None] * len(rows) if outside is None else outside, dtype=object)
         frame = pd.concat([frame, answer], axis=1)
-        frames.append(frame.assign(extrapolates=flags.where(rows, None), known_points=len(context)))
+        told = rare if len(context) else np.nan
+        frames.append(frame.assign(extrapolates=flags.where(rows, None), known_points=len(context), surprise=told))
     # In the order of the rows that were asked for, whatever task they belong to.
     order = np.argsort(np.concatenate([query.rows for query in queries]), kind="stable")
     return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True), predictives
@@ -198,6 +205,31 @@ def _tell_extrapolation(talk: Talk, frame: pd.DataFrame, notes: Notes) -> None:
             f"{count(outside, 'prediction')} outside the range of training, flagged in the column 'extrapolates': "
             "do not rely on them."
         )
+
+
+def _tell_unlike(talk: Talk, frame: pd.DataFrame, columns: Columns, notes: Notes, contexts: dict[str, Task]) -> None:
+    """One sentence for each task whose known points do not fit the prior, or lie outside the targets of training."""
+    rare = frame.groupby(columns.task, sort=False)["surprise"].first()
+    for name, value in rare[rare < FLAGGED].items():
+        who = f"Task {name}" if name else "The task"
+        talk.warn(
+            f"{who} is unlike those of training: {_one_in(value)} related tasks fit as badly. Its error bars are "
+            "widened; look at its known points."
+        )
+    span = notes.header.get("extra", {}).get("training", {}).get("target")
+    if span is None:
+        return
+    low, high = span
+    outside = [name for name, task in contexts.items() if len(task) and (task.y.min() < low or task.y.max() > high)]
+    if outside:
+        talk.warn(
+            f"{count(len(outside), 'task')} with known {columns.target} outside that of training ({low:g} to "
+            f"{high:g}): {named(outside)}."
+        )
+
+
+def _one_in(probability: float) -> str:
+    return "fewer than one in a million" if probability < 1e-6 else f"one in {1 / probability:,.0f}"
 
 
 def _csv(frame: pd.DataFrame) -> bytes:

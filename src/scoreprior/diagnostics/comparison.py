@@ -115,14 +115,14 @@ class Comparison:
 
 
 def compare(
-    methods: Mapping[str, MetaLearner],
+    methods: Mapping[str, MetaLearner | Prior],
     split: HoldOut,
     key: KeyLike,
     *,
     optional: Collection[str] = (),
     progress: bool = False,
 ) -> Comparison:
-    """Fit every method to the same training tasks, and predict the same held-out tasks.
+    """Fit every method to the same training tasks, and predict the same held-out tasks; a prior is fitted already.
 
     Args:
         methods: by name; the first is judged, the others are its rules.

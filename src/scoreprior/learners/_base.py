@@ -62,6 +62,10 @@ class Prior(eqx.Module):
         """One joint draw at x given a posterior state, for methods that have such draws."""
         raise NoDistributionError("This method gives no joint draws; predict(x).sample draws every point on its own.")
 
+    def surprise(self, state: PyTree) -> Float[Array, "*n"]:
+        """How probable known points that fit no better are among related tasks, given posterior states."""
+        raise NoDistributionError("This prior does not judge known points: fit it by sp.Guarded(method).")
+
     def condition(self, x: Any, y: Any, key: KeyLike) -> Posterior:
         """Posterior given the few points (x, y) of a new task; no points gives the prior predictive."""
         if np.size(y) == 0:
@@ -80,7 +84,7 @@ class Prior(eqx.Module):
         for rows in groups_by_size(tasks.sizes, _CHUNKS_WORTH_COMPILING * chunk):
             batch = scaled.take(rows).padded(bucket(int(tasks.sizes[rows].max())))
             groups.append(Group(rows, infer_in_chunks(self.bare(), batch, keys[rows], chunk)))
-        return Posteriors(self, groups)
+        return Posteriors(self, groups, tasks)
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
         """Write the prior to a file that `load_prior` reads; the file appears whole or not at all.
@@ -99,6 +103,21 @@ class Prior(eqx.Module):
     def bare(self) -> Prior:
         """The prior without what is no array, the standardiser: all priors of a method share compiled code."""
         return eqx.tree_at(lambda p: p.standardizer, self, None)
+
+    @property
+    def unguarded(self) -> Prior:
+        """The prior itself, without a guard against tasks that do not fit."""
+        return self
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it predicts points, found without computing anything."""
+        nothing = PaddedTasks(jnp.zeros((4, self.dim)), jnp.zeros(4), jnp.zeros(4, bool))
+
+        def predict(bare: Prior) -> Mixture:
+            return bare.evaluate(bare.infer(nothing, jax.random.key(0)), nothing.x)
+
+        return eqx.filter_eval_shape(predict, self.bare()).scales is None
 
     @property
     def dim(self) -> int:
@@ -123,14 +142,33 @@ class Prior(eqx.Module):
 class Posterior:
     """What is known of one task's function after conditioning."""
 
-    def __init__(self, prior: Prior, state: PyTree):
+    def __init__(self, prior: Prior, state: PyTree, context: Task | None = None):
         self.prior = prior
         self.state = state
+        self.context = context
+
+    def update(self, x: Any, y: Any, key: KeyLike) -> Posterior:
+        """The posterior given the points (x, y) as well: that of conditioning on all of them at once.
+
+        The prior is not fitted again: of processes and denoisers it takes milliseconds, of particles a new inference.
+        """
+        if self.context is None:
+            raise ValueError("This posterior does not know its points; posteriors of Prior.condition do.")
+        new = Task(x, y, self.context.name)
+        if new.x.shape[1] != self.prior.dim:
+            raise TaskError(f"x has {new.x.shape[1]} columns; this prior was fitted with {self.prior.dim}.")
+        x, y = np.concatenate([self.context.x, new.x]), np.concatenate([self.context.y, new.y])
+        return self.prior.condition(x, y, key)
 
     def predict(self, x: Any) -> Predictive:
         """Predictive distribution of y at x (q, d), in original units."""
         alone = Group(np.zeros(1, int), jax.tree.map(lambda leaf: leaf[None], self.state))
         return Posteriors(self.prior, [alone]).predict([x])[0]
+
+    @property
+    def surprise(self) -> float:
+        """How probable known points that fit no better are among related tasks; below 0.01 the task does not fit."""
+        return float(self.prior.surprise(self.state))
 
     def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
         """n joint draws at x (q, d), in original units.
@@ -155,9 +193,10 @@ class Group(NamedTuple):
 class Posteriors(Sequence[Posterior]):
     """Posteriors of many tasks, held in a few batches; index or iterate it."""
 
-    def __init__(self, prior: Prior, groups: Sequence[Group]):
+    def __init__(self, prior: Prior, groups: Sequence[Group], contexts: TaskSet | None = None):
         self.prior = prior
         self.groups = groups
+        self.contexts = contexts
         self._n = sum(len(group.rows) for group in groups)
         self._places = {int(row): (group, at) for group in groups for at, row in enumerate(group.rows)}
 
@@ -170,10 +209,19 @@ class Posteriors(Sequence[Posterior]):
         if not -self._n <= index < self._n:
             raise IndexError(f"There are {self._n} posteriors; index {index} is out of range.")
         group, at = self._places[index % self._n]
-        return Posterior(self.prior, jax.tree.map(lambda leaf: leaf[at], group.state))
+        context = None if self.contexts is None else self.contexts[index % self._n]
+        return Posterior(self.prior, jax.tree.map(lambda leaf: leaf[at], group.state), context)
 
     def __iter__(self) -> Iterator[Posterior]:
         return (self[i] for i in range(self._n))
+
+    @property
+    def surprise(self) -> Float[np.ndarray, " n"]:
+        """The surprise of every posterior."""
+        values = np.empty(self._n)
+        for rows, state in self.groups:
+            values[rows] = np.asarray(self.prior.surprise(state))
+        return values
 
     def predict(self, xs: Sequence[Any]) -> list[Predictive]:
         """Predictives of all tasks at their own query points, in one compiled call for each batch."""

@@ -179,7 +179,7 @@ class Stack:
     ) -> _Member:
         key, *keys = jax.random.split(key, len(folds) + 1)
         prior = method.fit(tasks, key, progress=progress)
-        if self.weights == "log" and _is_point(prior):
+        if self.weights == "log" and prior.is_point:
             raise NoDistributionError(
                 f'{name} predicts a point, which has no log score: leave it out, or stack with weights="squared".'
             )
@@ -225,13 +225,3 @@ def _check_units(name: str, found: Standardizer, expected: Standardizer) -> None
     pairs = zip(astuple(found), astuple(expected))
     if not all(np.array_equal(one, other) for one, other in pairs):
         raise ValueError(f"{name} standardises tasks in its own way; members of a stack do so by Standardizer.fit.")
-
-
-def _is_point(prior: Prior) -> bool:
-    """Whether a prior predicts points, found without computing anything."""
-    nothing = PaddedTasks(jnp.zeros((4, prior.dim)), jnp.zeros(4), jnp.zeros(4, bool))
-
-    def predict(bare: Prior) -> Mixture:
-        return bare.evaluate(bare.infer(nothing, jax.random.key(0)), nothing.x)
-
-    return eqx.filter_eval_shape(predict, prior.bare()).scales is None

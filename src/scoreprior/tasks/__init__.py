@@ -2,6 +2,7 @@
 
 from scoreprior.tasks.checks import TaskError
 from scoreprior.tasks.encoding import InputEncoding
+from scoreprior.tasks.fingerprint import fingerprint
 from scoreprior.tasks.order import runs_in_order
 from scoreprior.tasks.padding import PaddedTasks, bucket
 from scoreprior.tasks.resolution import resolution
@@ -18,6 +19,7 @@ __all__ = [
     "TaskError",
     "TaskSet",
     "bucket",
+    "fingerprint",
     "resolution",
     "runs_in_order",
 ]

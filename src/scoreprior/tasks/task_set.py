@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
-from scoreprior.tasks.checks import TaskError, check_columns
+from scoreprior.tasks.checks import TaskError, column_names
 from scoreprior.tasks.contexts import context_mask
 from scoreprior.tasks.encoding import InputEncoding, kinds_of
 from scoreprior.tasks.files import FilePath, read_table
@@ -123,7 +123,7 @@ class TaskSet(Sequence[Task]):
             encoding: how another table was read (`tasks.encoding`, `prior.encoding`), to read this one alike.
         """
         check_choices(missing=missing, order=order, most_points=most_points)
-        names = _column_names(task, inputs, target)
+        names = column_names(task, inputs, target)
         columns = columns_from_frame(frame, names[0], names[1:-1], names[-1], kinds_of(encoding))
         options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
         reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
@@ -150,7 +150,7 @@ class TaskSet(Sequence[Task]):
         The file is read as `scoreprior fit` reads it: separators, decimal commas and encodings are recognised.
         """
         check_choices(missing=missing, order=order, most_points=most_points)
-        names = _column_names(task, inputs, target)
+        names = column_names(task, inputs, target)
         table = read_table(path, names[-1:], inputs=names[1:-1], kinds=kinds_of(encoding), label=names[0])
         columns = (table.labels or [], table.inputs, table.numbers[:, 0])
         options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
@@ -285,13 +285,14 @@ class ContextTarget:
         chosen = list(indices)
         return ContextTarget(self.context.take(chosen), self.target.take(chosen))
 
+    @property
+    def whole(self) -> TaskSet:
+        """The tasks before they were cut: the points of the context, then those of the target."""
+        pairs = zip(self.context, self.target)
+        return self.context._with(
+            Task(np.concatenate([one.x, other.x]), np.concatenate([one.y, other.y]), one.name) for one, other in pairs
+        )
+
 
 def _looks_like_one_table(tasks: Any) -> bool:
     return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")
-
-
-def _column_names(task: str, inputs: str | Sequence[str], target: str) -> tuple[str, ...]:
-    # Columns of a table without a header are numbered; text and number name the same column.
-    input_names = (inputs,) if isinstance(inputs, str) else tuple(str(name) for name in inputs)
-    check_columns(str(task), input_names, str(target))
-    return (str(task), *input_names, str(target))
