@@ -196,6 +196,15 @@ def test_the_picture_of_environments_is_drawn(tmp_path, monkeypatch):
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("plants_with_treatment.py", "day and treatment: RMSE"), ("daily_sales.py", "date: dates, taken as days since")],
+)
+def test_examples_with_dates_and_words_run_with_a_quick_method(name, first, monkeypatch, capsys):
+    example(name, monkeypatch, "--method", "ridge")
+    assert capsys.readouterr().out.startswith(first)
+
+
 @pytest.mark.slow
 def test_the_example_with_a_table_runs(monkeypatch, capsys):
     example("own_table.py", monkeypatch)

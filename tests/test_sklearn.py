@@ -8,6 +8,7 @@ import sys
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -93,6 +94,22 @@ def test_wrong_arguments_are_named():
         MetaRegressor(prior_of(2)).fit(x, y).predict(np.ones((4, 3)))
     with pytest.raises(TypeError, match="fitted prior, not a Ridge"):
         MetaRegressor(sp.learner("ridge")).fit(x, y)
+
+
+def test_a_frame_with_dates_and_words_is_encoded_as_in_training():
+    dates = pd.date_range("2024-01-01", periods=6).to_list()
+    table = pd.DataFrame({"t": np.repeat(["a", "b", "c"], 6), "date": dates * 3, "town": ["n"] * 6 + ["s"] * 12})
+    table["y"] = np.arange(18) % 6 + 10.0 * (table["town"] == "n")
+    tasks = sp.TaskSet.from_frame(table, task="t", inputs=["date", "town"], target="y")
+    prior = sp.learner("ridge").fit(tasks, 0)
+    new = table[["town", "date"]][:4]
+    regressor = MetaRegressor(prior).fit(new, table["y"][:4])
+    expected = prior.condition(prior.encode(new), table["y"][:4], 0).predict([[5.0, 0.0, 1.0]])
+    asked = pd.DataFrame({"date": ["2024-01-06"], "town": ["s"]})
+    np.testing.assert_allclose(regressor.predict(asked), expected.mean, rtol=1e-5)
+    apart = sp.TaskSet.from_frame(table, task="t", inputs="date", target="y", since="task")
+    with pytest.raises(ValueError, match=r"first date: use prior.encode\(frame, start"):
+        MetaRegressor(sp.learner("ridge").fit(apart, 0)).fit(new, table["y"][:4])
 
 
 def test_only_this_module_needs_scikit_learn():

@@ -25,6 +25,10 @@ CLASSES = {
     "identity-warp": "tasks.warp:Identity",
     "log-warp": "tasks.warp:Log",
     "logit-warp": "tasks.warp:Logit",
+    "input-encoding": "tasks.encoding:InputEncoding",
+    "number-input": "tasks.input_kinds:NumberInput",
+    "date-input": "tasks.input_kinds:DateInput",
+    "category-input": "tasks.input_kinds:CategoryInput",
     # Gaussian processes
     "gaussian-process": "gp.process:GaussianProcess",
     "conditioned-process": "gp.process:Conditioned",

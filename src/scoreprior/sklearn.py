@@ -43,7 +43,7 @@ class MetaRegressor(RegressorMixin, BaseEstimator):
                 f"MetaRegressor needs a fitted prior, not a {type(self.prior).__name__}: "
                 'scoreprior.learner("pooled-gp").fit(tasks, key) or scoreprior.load_prior(path) gives one.'
             )
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, self._encoded(X), y, dtype=np.float64, y_numeric=True)
         if self.n_features_in_ != self.prior.dim:
             raise ValueError(f"X has {self.n_features_in_} features, but the prior was learned with {self.prior.dim}.")
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -60,4 +60,13 @@ class MetaRegressor(RegressorMixin, BaseEstimator):
     def predict_distribution(self, X: Any) -> Predictive:
         """The whole predictive distribution of y at X (q, d)."""
         check_is_fitted(self)
-        return self.posterior_.predict(validate_data(self, X, dtype=np.float64, reset=False))
+        return self.posterior_.predict(validate_data(self, self._encoded(X), dtype=np.float64, reset=False))
+
+    def _encoded(self, X: Any) -> Any:
+        """A data frame with dates or categories as the inputs of the prior; anything else as it is."""
+        encoding = self.prior.encoding
+        if encoding is None or set(encoding.kinds) == {"number"} or not hasattr(X, "columns"):
+            return X
+        if encoding.counts_from_tasks:
+            raise ValueError("This prior counts time from a task's first date: use prior.encode(frame, start=...).")
+        return self.prior.encode(X)

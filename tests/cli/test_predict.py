@@ -18,7 +18,7 @@ import scoreprior as sp
 from scoreprior import Task
 from scoreprior.cli._figures import predictions
 from scoreprior.cli._notes import open_prior
-from scoreprior.cli.predict import GRID
+from scoreprior.cli._queries import GRID
 
 NUMBERS = ["mean", "std", "q5", "q25", "q50", "q75", "q95"]
 

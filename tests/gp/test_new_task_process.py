@@ -13,7 +13,9 @@ import pytest
 import scoreprior as sp
 from scoreprior.gp import ProcessConfig
 from scoreprior.gp.evidence import minimise
-from scoreprior.gp.model import LARGEST_LOG_STD, PooledTasks, centre_count, find_centres, new_task_process, start
+from scoreprior.gp.fit import fit_process
+from scoreprior.gp.kernels import Sum
+from scoreprior.gp.model import LARGEST_LOG_STD, PooledTasks, axes, centre_count, find_centres, new_task_process, start
 from scoreprior.gp.process import GaussianProcess
 
 
@@ -49,6 +51,19 @@ def test_single_precision_adds_up_to_the_same_mean_and_variance():
     # Below the smallest noise that is ever learned (a hundredth), with a mean of size one.
     np.testing.assert_allclose(single_mean, mean, atol=0.01)
     np.testing.assert_allclose(single_variance, variance, rtol=0.01)
+
+
+def test_the_mean_is_smooth_whatever_categories_add():
+    rng = np.random.default_rng(0)
+    xs = [np.column_stack([rng.normal(size=6), np.tile(np.eye(4)[i % 4], (6, 1))]) for i in range(5)]
+    padded = sp.TaskSet.from_arrays(xs, [x[:, 0] for x in xs]).padded(dtype=np.float64)
+    assert axes(padded) == 1
+    assert axes(curved_tasks().padded()) == 3
+    config = ProcessConfig(
+        ("matern52",), frequencies=0, centres=4, starts=1, evidence_evaluations=1, tuning_evaluations=0
+    )
+    mean = fit_process(padded, config, jax.random.key(0)).mean
+    assert isinstance(mean.kernel, Sum)  # linear plus a smooth function
 
 
 def test_a_climb_stays_below_the_largest_standard_deviations():

@@ -49,7 +49,7 @@ def predictions(
     for ax in axes[::across]:
         ax.set_ylabel(columns.target)
     for ax in axes[max(0, len(shown) - across) : len(shown)]:
-        ax.set_xlabel(columns.inputs[0])
+        ax.set_xlabel(notes.first_input(columns))
         ax.xaxis.set_tick_params(labelbottom=True)
     axes[0].legend(fontsize=8)
     more = f" (the first {len(shown)} of {of} tasks)" if of > len(shown) else ""
@@ -80,9 +80,10 @@ def prior(learned: Prior, notes: Notes, tasks: TaskSet | None, seed: int) -> Fig
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     ax = prior_draws(figure.subplots(), x[:, 0], predictive, draws=draws, tasks=tasks)
     columns = notes.columns
-    ax.set_xlabel("x" if columns is None else columns.inputs[0])
+    ax.set_xlabel("x" if columns is None else notes.first_input(columns))
     ax.set_ylabel("y" if columns is None else columns.target)
-    others = "" if learned.dim == 1 else ", other inputs at their means"
+    alone = learned.dim == 1 or (notes.encoding is not None and len(notes.encoding.inputs) == 1)
+    others = "" if alone else ", other inputs at their means"
     ax.set_title(f"The prior, before any point of a new task{others}", fontsize=10)
     ax.legend(fontsize=8)
     return figure

@@ -14,8 +14,9 @@ from scoreprior.cli._console import CallError, check_input
 from scoreprior.cli._tables import Columns
 from scoreprior.learners import Prior
 from scoreprior.serialization import describe, load_prior
-from scoreprior.tasks import TaskSet, fingerprint
+from scoreprior.tasks import InputEncoding, TaskSet, fingerprint
 from scoreprior.tasks.grouping import Order
+from scoreprior.tasks.input_kinds import DateInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,18 +26,28 @@ class Notes:
     Args:
         domain: lowest and highest training input per column, (2, d).
         header: all that the file says of the prior.
+        encoding: how columns become inputs.
     """
 
     columns: Columns | None
     domain: Float[np.ndarray, "2 d"] | None
     header: dict[str, Any]
+    encoding: InputEncoding | None = None
 
     def extrapolates(self, x: Float[np.ndarray, "q d"]) -> Bool[np.ndarray, " q"] | None:
-        """Whether an input lies outside the range of training; None if that range is not known."""
+        """Whether an input lies outside the range of training or is a new category; None if that is not known."""
         if self.domain is None:
             return None
         slack = 1e-9 * np.ptp(self.domain, axis=0)
-        return ((x < self.domain[0] - slack) | (x > self.domain[1] + slack)).any(axis=1)
+        outside = ((x < self.domain[0] - slack) | (x > self.domain[1] + slack)).any(axis=1)
+        return outside if self.encoding is None else outside | self.encoding.unseen(x)
+
+    def first_input(self, columns: Columns) -> str:
+        """What stands at the axis of the first input."""
+        first = None if self.encoding is None else self.encoding.inputs[0]
+        if isinstance(first, DateInput):
+            return f"{columns.inputs[0]} ({first.unit} since {first.begin()})"
+        return columns.inputs[0]
 
 
 def metadata(method: str, columns: Columns, tasks: TaskSet, rest: dict[str, Any]) -> dict[str, Any]:
@@ -60,19 +71,20 @@ def open_prior(path: Path) -> tuple[Prior, Notes]:
     check_input(path)
     header = describe(path)
     prior = load_prior(path)
-    return prior, read_notes(header, prior.dim)
+    return prior, read_notes(header, prior.dim, prior.encoding)
 
 
-def read_notes(header: dict[str, Any], dim: int) -> Notes:
+def read_notes(header: dict[str, Any], dim: int, encoding: InputEncoding | None = None) -> Notes:
     """Notes from a file's header; priors saved from Python have none, and that is fine."""
     named, domain = header.get("extra", {}).get("columns"), header.get("domain")
     columns, box = None, None
-    if isinstance(named, dict) and len(named.get("inputs", ())) == dim:
+    number = dim if encoding is None else len(encoding.inputs)
+    if isinstance(named, dict) and len(named.get("inputs", ())) == number:
         order: Order = "input" if named.get("order", "input") == "input" else "rows"  # version 0.1 wrote "file"
         columns = Columns(named["task"], tuple(named["inputs"]), named["target"], order)
     if isinstance(domain, dict) and len(domain.get("low", ())) == len(domain.get("high", ())) == dim:
         box = np.array([domain["low"], domain["high"]], float)
-    return Notes(columns, box, header)
+    return Notes(columns, box, header, encoding)
 
 
 def choose_columns(
@@ -80,6 +92,8 @@ def choose_columns(
 ) -> Columns:
     """The columns of the table that the prior was fitted to, or as named by the user where the new one differs."""
     known = notes.columns
+    if known is None and notes.encoding is not None:
+        inputs = inputs or notes.encoding.columns
     if known is None:
         if not inputs or not target:
             raise CallError(
@@ -90,13 +104,14 @@ def choose_columns(
     columns = replace(
         known, task=task or known.task, inputs=tuple(inputs or known.inputs), target=target or known.target
     )
-    if len(columns.inputs) != dim:
-        raise CallError(f"This prior has {dim} inputs, but {len(columns.inputs)} are named.")
+    number = dim if notes.encoding is None else len(notes.encoding.inputs)
+    if len(columns.inputs) != number:
+        raise CallError(f"This prior has {number} inputs, but {len(columns.inputs)} are named.")
     return columns
 
 
 def line(prior: Prior, notes: Notes, number: int) -> Float[np.ndarray, "q d"]:
-    """Points along the first input over the range of training, the other inputs at their means."""
+    """Points along the first input, with its cycles, over the range of training; the other inputs at their means."""
     scaler = prior.standardizer
     # Where the file does not say: as wide as a uniform distribution of the known spread.
     low, high = scaler.x_mean - np.sqrt(3) * scaler.x_std, scaler.x_mean + np.sqrt(3) * scaler.x_std
@@ -104,4 +119,7 @@ def line(prior: Prior, notes: Notes, number: int) -> Float[np.ndarray, "q d"]:
         low, high = notes.domain
     x = np.tile(scaler.x_mean, (number, 1))
     x[:, 0] = np.linspace(low[0], high[0], number)
+    first = None if notes.encoding is None else notes.encoding.inputs[0]
+    if isinstance(first, DateInput) and first.reference is not None:
+        x[:, : len(first.labels)] = first.encode(first.decode(x[:, 0]), np.datetime64("NaT", "us"))
     return x

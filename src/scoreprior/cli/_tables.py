@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from scoreprior.cli._console import CallError, Talk, count
-from scoreprior.tasks import TaskSet
+from scoreprior.tasks import InputEncoding, TaskError, TaskSet
+from scoreprior.tasks.encoding import Starts, encode_table, kinds_of
 from scoreprior.tasks.files import Table, TableError, read_table
 from scoreprior.tasks.grouping import MOST_POINTS, Order, group_rows
+from scoreprior.tasks.input_kinds import CategoryInput, DateInput, Since, check_cycles
 
 ONLY_TASK = "all rows"
 
@@ -43,12 +45,21 @@ def input_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
+def cycle_names(text: str) -> tuple[str, ...]:
+    """The cycles in a comma-separated list, possibly none."""
+    try:
+        return check_cycles(input_names(text)) if text else ()
+    except TaskError as error:
+        raise CallError(str(error)) from error
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """A table as tasks.
 
     Args:
         tasks: those with at least one complete row; None if there is none.
+        starts: the first dates of tasks, where time is counted from there.
         empty: names of the tasks without a complete row, in order of appearance.
         dropped: rows left out, by reason.
         thinned: tasks of which not all rows are used.
@@ -56,6 +67,7 @@ class Reading:
     """
 
     tasks: TaskSet | None
+    starts: Starts
     empty: tuple[str, ...]
     dropped: dict[str, int]
     thinned: int
@@ -64,20 +76,44 @@ class Reading:
 
 
 def read_tasks(
-    path: Path, columns: Columns, *, one_task: bool = False, need_rows: bool = True
+    path: Path,
+    columns: Columns,
+    *,
+    encoding: InputEncoding | None = None,
+    cycles: Sequence[str] = (),
+    since: Since = "auto",
+    one_task: bool = False,
+    need_rows: bool = True,
 ) -> tuple[Reading, Table]:
-    """The table's tasks; with `one_task` a table without the task column is one task."""
-    names = (*columns.inputs, columns.target)
-    table = read_table(path, names, label=columns.task, need_label=not one_task, need_rows=need_rows)
-    present = table.present()
+    """The table's tasks; with `one_task` a table without the task column is one task.
+
+    Inputs are read as `encoding` says; without one it is found out what they are.
+    """
+    table = read_table(
+        path,
+        (columns.target,),
+        inputs=columns.inputs,
+        kinds=kinds_of(encoding),
+        label=columns.task,
+        need_label=not one_task,
+        need_rows=need_rows,
+    )
+    present = np.column_stack([*(column.present() for column in table.inputs), table.present()])
     labels = table.labels if table.labels is not None else [ONLY_TASK] * len(table)
     nameless = np.array([label == "" for label in labels], bool)
     dropped = {f"without {columns.task}": int(nameless.sum())}
-    for at, name in enumerate(names):
+    for at, name in enumerate((*columns.inputs, columns.target)):
         dropped[f"without {name}"] = int((~present[:, at] & present[:, :at].all(1) & ~nameless).sum())
-    grouping = group_rows(labels, table.numbers, order=columns.order)
+    encoding, numbers = encode_table(
+        columns.inputs, labels, table.inputs, table.numbers[:, 0], encoding=encoding, cycles=cycles, since=since
+    )
+    grouping = group_rows(labels, numbers, order=columns.order, leading=encoding.leading)
+    tasks = None
+    if grouping.tasks:
+        tasks = TaskSet(grouping.tasks, input_names=encoding.names, target_name=columns.target, encoding=encoding)
     reading = Reading(
-        TaskSet(grouping.tasks, input_names=columns.inputs, target_name=columns.target) if grouping.tasks else None,
+        tasks,
+        encoding.starts(table.inputs, labels),
         grouping.empty,
         {reason: number for reason, number in dropped.items() if number},
         grouping.thinned,
@@ -106,8 +142,8 @@ def tell(talk: Talk, reading: Reading, table: Table, columns: Columns) -> None:
         kept = f"{count(reading.rows, 'row')}, {count(len(tasks), 'task')}"
         told = "one task" if reading.whole else f"by {columns.task!r}"
         talk.say(f"{table.path}: {kept} ({told}), {sizes} points each.")
-        for at, name in enumerate(tasks.input_names):
-            talk.say(f"  input  {name}: {tasks.x[:, at].min():.6g} to {tasks.x[:, at].max():.6g}")
+        for name, words in zip(columns.inputs, input_words(tasks)):
+            talk.say(f"  input  {name}: {words}")
         talk.say(f"  target {tasks.target_name}: {tasks.y.min():.6g} to {tasks.y.max():.6g}")
     for note in table.notes:
         talk.say(f"  {note}")
@@ -119,6 +155,24 @@ def tell(talk: Talk, reading: Reading, table: Table, columns: Columns) -> None:
             f"{count(reading.thinned, 'task')} of {table.path} {'has' if reading.thinned == 1 else 'have'} more than "
             f"{MOST_POINTS} points; {MOST_POINTS} of each, evenly spread, are used."
         )
+
+
+def input_words(tasks: TaskSet) -> list[str]:
+    """What each input column was taken for, and its range."""
+    assert tasks.encoding is not None
+    found, sources = [], np.array(tasks.encoding.sources)
+    for at, each in enumerate(tasks.encoding.inputs):
+        x = tasks.x[:, sources == at]
+        if isinstance(each, CategoryInput):
+            constant = all((task.x[:, sources == at] == task.x[:1, sources == at]).all() for task in tasks)
+            within = ", constant within tasks" if constant and tasks.sizes.max() > 1 else ""
+            found.append(each.words() + within)
+        elif isinstance(each, DateInput):
+            low, high = each.texts([x[:, 0].min(), x[:, 0].max()])
+            found.append(f"{low} to {high} ({each.words()})")
+        else:
+            found.append(f"{x.min():.6g} to {x.max():.6g}")
+    return found
 
 
 def named(names: Sequence[str], most: int = 3) -> str:

@@ -71,7 +71,7 @@ def run_check(
     check_output(plot, prior_file, table, formats=FIGURES)
     prior, notes = open_prior(prior_file)
     columns = choose_columns(notes, task, inputs, target, prior.dim)
-    reading, read = read_tasks(table, columns, one_task=task is None)
+    reading, read = read_tasks(table, columns, encoding=notes.encoding, one_task=task is None)
     tell(talk, reading, read, columns)
     tasks = need_tasks(reading, table).with_target(prior.standardizer.kind)
     single = int((tasks.sizes < 2).sum())

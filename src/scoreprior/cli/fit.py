@@ -14,7 +14,7 @@ from scoreprior import diagnostics
 from scoreprior.cli import _comparison
 from scoreprior.cli._console import CallError, Debug, Json, Quiet, Seed, Talk, check_input, check_output, count, talking
 from scoreprior.cli._notes import metadata
-from scoreprior.cli._tables import Columns, Reading, input_names, named, need_tasks, read_tasks, tell
+from scoreprior.cli._tables import Columns, Reading, cycle_names, input_names, named, need_tasks, read_tasks, tell
 from scoreprior.cli._target_kinds import KindName, chosen_kind, suggestion
 from scoreprior.learners import MetaLearner, Prior, learner, methods
 from scoreprior.learners.guarded import Guarded, surprise_of
@@ -22,12 +22,13 @@ from scoreprior.serialization import PriorFileError, describe
 from scoreprior.tasks import TargetKind, TaskSet
 from scoreprior.tasks.checks import TaskError
 from scoreprior.tasks.grouping import Order
+from scoreprior.tasks.input_kinds import Since
 
 
 def fit_command(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, one row per point.")],
     task: Annotated[str, typer.Option(help="Column that says which task (patient, sensor, run) a row belongs to.")],
-    inputs: Annotated[str, typer.Option(help="Input column, or several separated by commas.")],
+    inputs: Annotated[str, typer.Option(help="Input column, or several separated by commas: numbers, dates, text.")],
     target: Annotated[str, typer.Option(help="Column to predict.")],
     out: Annotated[Path, typer.Option(help="File to write the prior to.")],
     method: Annotated[str, typer.Option(help="A name shown by `scoreprior methods`.")] = "mars-gp",
@@ -40,6 +41,10 @@ def fit_command(
         KindName | None, typer.Option(help="What values the target can have; without it, any number.")
     ] = None,
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: the bounds of --target-kind bounded.")] = None,
+    cycle: Annotated[
+        str, typer.Option(help="Phases of dates as inputs: of day, week, year, separated by commas.")
+    ] = "",
+    since: Annotated[Since, typer.Option(help="Count time from one date, or from each task's first row.")] = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -57,7 +62,9 @@ def fit_command(
     with talking(quiet, as_json, debug) as talk:
         columns = Columns(task, input_names(inputs), target, order)
         kind = None if target_kind is None and bounds is None else chosen_kind(target_kind or "real", bounds)
-        run_fit(talk, table, columns, out, method=method, quick=quick, hold_out=hold_out, kind=kind, seed=seed)
+        dates = {"cycles": cycle_names(cycle), "since": since}
+        options: dict[str, Any] = {"method": method, "quick": quick, "hold_out": hold_out, "kind": kind, "dates": dates}
+        run_fit(talk, table, columns, out, **options, seed=seed)
 
 
 def run_fit(
@@ -70,6 +77,7 @@ def run_fit(
     quick: bool,
     hold_out: bool,
     kind: TargetKind | None,
+    dates: dict[str, Any],
     seed: int,
 ) -> None:
     """Read the table, compare on held-out tasks, fit to all tasks, write the prior.
@@ -80,7 +88,7 @@ def run_fit(
     check_output(out, table)
     _spare_other_files(out)
     chosen = choose(method, quick)
-    reading, read = read_tasks(table, columns)
+    reading, read = read_tasks(table, columns, **dates)
     tell(talk, reading, read, columns)
     tasks = need_tasks(reading, table)
     if reading.empty:

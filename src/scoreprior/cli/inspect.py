@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,8 @@ from scoreprior.cli._notes import Notes, choose_columns, open_prior
 from scoreprior.cli._tables import need_tasks, read_tasks
 from scoreprior.learners import Prior
 from scoreprior.learners._function_prior import FunctionPrior
+from scoreprior.tasks import InputEncoding
+from scoreprior.tasks.input_kinds import DateInput
 
 
 def inspect_command(
@@ -61,7 +64,7 @@ def run_inspect(talk: Talk, prior_file: Path, *, plot: Path | None, data: Path |
         tasks = None
         if data is not None:
             columns = choose_columns(notes, None, None, None, prior.dim)
-            tasks = need_tasks(read_tasks(data, columns)[0], data)
+            tasks = need_tasks(read_tasks(data, columns, encoding=notes.encoding)[0], data)
         from scoreprior.cli import _figures  # matplotlib takes its time
 
         write_figure(plot, _figures.prior(prior, notes, tasks, seed))
@@ -79,7 +82,11 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
     header, columns, domain = notes.header, notes.columns, notes.domain
     training = header.get("extra", {}).get("training") or {}
     noise = noise_std(prior)
-    names = [f"input {at + 1}" for at in range(prior.dim)] if columns is None else columns.inputs
+    names: Sequence[str] = [f"input {at + 1}" for at in range(prior.dim)]
+    if columns is not None:
+        names = columns.inputs
+    elif notes.encoding is not None:
+        names = notes.encoding.columns
     return {
         "method": header.get("method") or type(prior).__name__,
         "quick": header.get("extra", {}).get("quick"),
@@ -87,7 +94,8 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
         "inputs": list(names),
         "target": None if columns is None else columns.target,
         "kind of target": None if prior.standardizer.warp.is_identity else prior.standardizer.kind.words,
-        "range of training": None if domain is None else {n: [a, b] for n, a, b in zip(names, domain[0], domain[1])},
+        "input kinds": _kinds(notes, names),
+        "range of training": None if domain is None else _ranges(domain, names, notes.encoding),
         "range of target": training.get("target"),
         "tasks": training.get("tasks") or header.get("extra", {}).get("tasks"),
         "points per task": training.get("points_per_task"),
@@ -97,6 +105,24 @@ def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:
         "versions": header.get("versions"),
         "bytes": header.get("bytes"),
     }
+
+
+def _kinds(notes: Notes, names: Sequence[str]) -> dict[str, str] | None:
+    """What the columns that are no numbers are taken for."""
+    inputs = () if notes.encoding is None else notes.encoding.inputs
+    return {name: each.words() for name, each in zip(names, inputs) if each.kind != "number"} or None
+
+
+def _ranges(domain: np.ndarray, names: Sequence[str], encoding: InputEncoding | None) -> dict[str, list[Any]]:
+    """Lowest and highest value of every column but categories; dates as text."""
+    if encoding is None:
+        return {name: [low, high] for name, low, high in zip(names, domain[0], domain[1])}
+    found: dict[str, list[Any]] = {}
+    for at, (name, each) in enumerate(zip(names, encoding.inputs)):
+        low, high = domain[:, encoding.sources.index(at)]
+        if each.kind != "category":
+            found[name] = each.texts([low, high]) if isinstance(each, DateInput) else [low, high]
+    return found
 
 
 def noise_std(prior: Prior) -> float | None:
@@ -126,7 +152,13 @@ def _grid(path: Path, facts: dict[str, Any]) -> Grid:
 
 def _words(name: str, value: Any) -> str:
     if name == "range of training":
-        return "; ".join(f"{column}: {low:.6g} to {high:.6g}" for column, (low, high) in value.items())
+        ends = {
+            column: [each if isinstance(each, str) else f"{each:.6g}" for each in pair]
+            for column, pair in value.items()
+        }
+        return "; ".join(f"{column}: {low} to {high}" for column, (low, high) in ends.items())
+    if name == "input kinds":
+        return "; ".join(f"{column}: {words}" for column, words in value.items())
     if name == "range of target":
         return f"{value[0]:.6g} to {value[1]:.6g}"
     if name == "points per task":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 import typer
-from jaxtyping import Float, Int
 
 from scoreprior.cli._console import (
     FIGURES,
@@ -31,31 +29,20 @@ from scoreprior.cli._console import (
     write,
     write_figure,
 )
-from scoreprior.cli._notes import Notes, choose_columns, line, open_prior
-from scoreprior.cli._tables import ONLY_TASK, Columns, input_names, named, read_tasks, tell
+from scoreprior.cli._notes import Notes, choose_columns, open_prior
+from scoreprior.cli._queries import Known, Query, find_queries, with_text, with_zones
+from scoreprior.cli._tables import Columns, input_names, named, read_tasks, tell
 from scoreprior.learners import Posteriors, Prior
 from scoreprior.learners.guarded import FLAGGED
 from scoreprior.predictive import Predictive
-from scoreprior.tasks import Task, TaskSet
-from scoreprior.tasks.files import TableError, read_table
+from scoreprior.tasks import InputEncoding, Task, TaskSet
 
-GRID = 200
-"""Points of the grid that is predicted without --at: enough to see a daily cycle in a week of readings."""
 _BLOCK, _LONGEST = 65_536, 4096
 """Query points of all tasks together, and of one task, that are evaluated at once."""
 MOST_PREDICTIONS = 1_000_000
 MOST_SHOWN = 12
 """Tasks in a figure."""
 TABLES = ("csv", "txt", "parquet")
-
-
-@dataclass(frozen=True, eq=False)
-class Query:
-    """Where one task is asked for: inputs (q, d), NaN where the table had a gap, and the rows of the answer, (q,)."""
-
-    task: str
-    x: Float[np.ndarray, "q d"]
-    rows: Int[np.ndarray, " q"]
 
 
 def predict_command(
@@ -77,9 +64,10 @@ def predict_command(
     """Predict new tasks from a few known points each: mean, std and quantiles, in the units of the table.
 
     A task without known points gets the prior's prediction. Inputs outside the
-    range of training are flagged in the column `extrapolates`. The column
-    `surprise` says how rare known points that fit no better are among related
-    tasks; below 0.01 a task is unlike those of training, and is named.
+    range of training, and new categories, are flagged in the column
+    `extrapolates`. The column `surprise` says how rare known points that fit no
+    better are among related tasks; below 0.01 a task is unlike those of
+    training, and is named.
 
     Example: scoreprior predict gcs.prior new.csv --at query.csv --out predictions.csv --plot predictions.png
     """
@@ -109,8 +97,10 @@ def run_predict(
     check_output(plot, prior_file, table, at, out, formats=FIGURES)
     prior, notes = open_prior(prior_file)
     columns = choose_columns(notes, task, inputs, target, prior.dim)
-    contexts, whole = _contexts(talk, table, columns, task is not None)
-    queries = _queries(talk, prior, notes, columns, contexts, at, whole and table is not None)
+    encoding = notes.encoding or InputEncoding.of_numbers(columns.inputs)
+    known = _known(talk, table, columns, encoding, task is not None)
+    contexts = known.tasks
+    queries = find_queries(talk, prior, notes, columns, encoding, known, at)
     if sum(len(query.x) for query in queries) > MOST_PREDICTIONS:
         raise CallError(f"That would be more than {MOST_PREDICTIONS:,} predictions; ask for fewer rows or tasks.")
     blank = [query.task for query in queries if query.task and len(contexts.get(query.task, ())) == 0]
@@ -125,7 +115,7 @@ def run_predict(
     _tell_unlike(talk, frame, columns, notes, contexts)
     record = {"tasks": len(queries), "rows": len(frame), "out": out, "plot": plot}
     if out is not None:
-        write(out, _encode(frame, out))
+        write(out, _encode(frame, out, columns, encoding))
     if plot is not None:
         from scoreprior.cli import _figures  # matplotlib takes its time
 
@@ -137,61 +127,23 @@ def run_predict(
     if out is not None:
         talk.result(record, f"Wrote {out}: {count(len(frame), 'row')}, {count(len(queries), 'task')}.")
     elif talk.as_json:
+        frame = with_text(frame, columns, encoding)
         talk.result(record | {"predictions": frame.astype(object).where(frame.notna(), None).to_dict("records")})
     else:
-        talk.result(record, _csv(frame).decode().rstrip("\n"))
+        talk.result(record, _csv(with_text(frame, columns, encoding)).decode().rstrip("\n"))
 
 
-def _contexts(talk: Talk, path: Path | None, columns: Columns, named_task: bool) -> tuple[dict[str, Task], bool]:
-    """Known points of every task of the table, possibly none; and whether the table is one task."""
+def _known(talk: Talk, path: Path | None, columns: Columns, encoding: InputEncoding, named_task: bool) -> Known:
+    """Known points of every task of the table, possibly none."""
     if path is None:
-        return {}, True
-    reading, table = read_tasks(path, columns, one_task=not named_task, need_rows=False)
+        return Known({}, None, False)
+    reading, table = read_tasks(path, columns, encoding=encoding, one_task=not named_task, need_rows=False)
     tell(talk, reading, table, columns)
     if reading.whole and reading.rows:
         talk.say(f"  There is no column {columns.task!r}: all rows are taken as one task.")
     contexts = {} if reading.tasks is None else {task.name: task for task in reading.tasks}
-    nothing = Task(np.zeros((0, len(columns.inputs))), np.zeros(0))
-    return contexts | dict.fromkeys(reading.empty, nothing), reading.whole
-
-
-def _queries(
-    talk: Talk, prior: Prior, notes: Notes, columns: Columns, contexts: dict[str, Task], at: Path | None, whole: bool
-) -> list[Query]:
-    """One query per task: the rows of `at` (all of them for every task, if they name none), or a grid."""
-    names = list(contexts) or [ONLY_TASK]
-    if at is None:
-        return _for_all(names, _grid(prior, notes))
-    table = read_table(at, columns.inputs, label=columns.task, need_label=False)
-    for note in table.notes:
-        talk.say(f"{at}: {note}")
-    nameless = np.array([label == "" for label in table.labels or ["?"] * len(table)], bool)
-    complete = table.present().all(1) & ~nameless
-    if not complete.all():
-        gaps = count(int((~complete).sum()), "row")
-        talk.warn(f"{gaps} of {at} without an input or its task: the predictions there are left blank.")
-    x = np.where(nameless[:, None] | ~table.present(), np.nan, table.numbers)
-    if table.labels is None:
-        return _for_all(names, x)
-    if whole and contexts:
-        raise TableError(
-            f"{str(at)!r} names tasks in column {columns.task!r}, but the table of known points has no such column: "
-            "which known points belong to which task? Add the column there, or remove it here."
-        )
-    members: dict[str, list[int]] = {}
-    for row, label in enumerate(table.labels):
-        members.setdefault(label, []).append(row)
-    return [Query(name, x[rows], np.array(rows)) for name, rows in members.items()]
-
-
-def _for_all(names: list[str], x: Float[np.ndarray, "q d"]) -> list[Query]:
-    return [Query(name, x, np.arange(len(x)) + at * len(x)) for at, name in enumerate(names)]
-
-
-def _grid(prior: Prior, notes: Notes) -> Float[np.ndarray, "q 1"]:
-    if prior.dim > 1:
-        raise CallError(f"This prior has {prior.dim} inputs: give the rows to predict with --at QUERY.csv.")
-    return line(prior, notes, GRID)
+    nothing = Task(np.zeros((0, len(encoding.names))), np.zeros(0))
+    return Known(contexts | dict.fromkeys(reading.empty, nothing), reading.starts, reading.whole)
 
 
 def _answer(
@@ -207,7 +159,7 @@ def _answer(
     frames = []
     for query, context, rows, answer, rare in zip(queries, known, complete, answers, surprise):
         answer = answer.set_index(np.flatnonzero(rows)).reindex(range(len(rows)))
-        frame = pd.DataFrame({columns.task: query.task} | dict(zip(columns.inputs, query.x.T)))
+        frame = pd.DataFrame({columns.task: query.task} | dict(zip(columns.inputs, _cells(query))))
         outside = notes.extrapolates(query.x)
         flags = pd.Series([None] * len(rows) if outside is None else outside, dtype=object)
         frame = pd.concat([frame, answer], axis=1)
@@ -216,6 +168,11 @@ def _answer(
     # In the order of the rows that were asked for, whatever task they belong to.
     order = np.argsort(np.concatenate([query.rows for query in queries]), kind="stable")
     return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True), predictives
+
+
+def _cells(query: Query) -> list[np.ndarray]:
+    """The inputs of a query for the answer's columns."""
+    return [column.cells() for column in query.inputs]
 
 
 def _in_blocks(posteriors: Posteriors, queries: list[np.ndarray]) -> tuple[list[pd.DataFrame], list[Predictive]]:
@@ -280,9 +237,9 @@ def _check_parquet(out: Path | None) -> None:
         raise CallError("Parquet files need pyarrow: pip install 'scoreprior[parquet]', or write a .csv file.")
 
 
-def _encode(frame: pd.DataFrame, out: Path) -> bytes:
+def _encode(frame: pd.DataFrame, out: Path, columns: Columns, encoding: InputEncoding) -> bytes:
     if out.suffix.lower() != ".parquet":
-        return _csv(frame)
+        return _csv(with_text(frame, columns, encoding))
     buffer = BytesIO()
-    frame.to_parquet(buffer, index=False)
+    with_zones(frame, columns, encoding).to_parquet(buffer, index=False)
     return buffer.getvalue()

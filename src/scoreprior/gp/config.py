@@ -20,8 +20,8 @@ class ProcessConfig:
         deviation: parts of k_h: "linear" (random offset and slopes), "matern12" (Matern-1/2), "matern52" (Matern-5/2),
             "spectral" (one spectral component: a damped cosine).
         one_part: k_h is not the sum of these parts but the one that predicts later points of the tasks best.
-        mean: g is "linear", or "smooth": linear plus a smooth function. "auto" is smooth for up to three inputs:
-            in more dimensions the centres span too little of the space.
+        mean: g is "linear", or "smooth": linear plus a smooth function. "auto" is smooth for up to three inputs
+            that take more than two values: in more dimensions the centres span too little of the space.
         frequencies: how many of the most promising frequencies of the spectrum search start a fit with a spectral
             component, which joins the deviation if its evidence exceeds its cost (BIC and the number of frequencies).
             0 does not search; nor are there searches with more than three inputs, which have too many directions.

@@ -20,8 +20,10 @@ from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.evidence import maximise_evidence
 from scoreprior.gp.model import (
+    MOST_AXES,
     Parameters,
     PooledTasks,
+    axes,
     centre_count,
     find_centres,
     new_task_process,
@@ -130,6 +132,8 @@ def _log_probs(
 
 def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals: Intervals | None) -> _Fitted:
     start_key, subset_key = jax.random.split(key)
+    if config.mean == "auto" and axes(tasks) <= MOST_AXES:  # however many inputs categories add
+        config = replace(config, mean="smooth")
     centres = find_centres(tasks, centre_count(config, tasks.x.shape[-1]))
     # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
     with jax.enable_x64(True):

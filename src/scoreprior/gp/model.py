@@ -57,6 +57,12 @@ def centre_count(config: ProcessConfig, dim: int) -> int:
     return config.centres * (min(dim, MOST_AXES) if _is_smooth(config, dim) else 1)
 
 
+def axes(tasks: PaddedTasks) -> int:
+    """Number of inputs with more than two values: those of categories are 0 or 1 and have no room for shapes."""
+    points = np.asarray(tasks.x)[np.asarray(tasks.mask)]
+    return sum(len(np.unique(column)) > 2 for column in points.T)
+
+
 def find_centres(tasks: PaddedTasks, count: int) -> Float[np.ndarray, "c d"]:
     """All inputs, or their k-means where there are more than `count`."""
     from scipy.cluster.vq import kmeans2  # here, since it brings scipy.spatial

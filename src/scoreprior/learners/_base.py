@@ -21,8 +21,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from scoreprior._compilation import LEVEL_1
 from scoreprior._types import KeyLike, as_key
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
-from scoreprior.tasks import PaddedTasks, Standardizer, Task, TaskSet, bucket
+from scoreprior.tasks import InputEncoding, PaddedTasks, Standardizer, Task, TaskSet, bucket
 from scoreprior.tasks.checks import TaskError, check_query
+from scoreprior.tasks.frames import encode_frame
 from scoreprior.warped_predictive import through
 
 _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
@@ -123,6 +124,20 @@ class Prior(eqx.Module):
     def dim(self) -> int:
         """Number of input dimensions d."""
         return len(self.standardizer.x_mean)
+
+    @property
+    def encoding(self) -> InputEncoding | None:
+        """How the columns of the training table became inputs x; None where tasks were made of arrays."""
+        return self.standardizer.encoding
+
+    def encode(self, frame: Any, *, start: Any = None) -> Float[np.ndarray, "q d"]:
+        """Inputs x (q, d) of the rows of a data frame: its dates and categories read as those of training were.
+
+        `start` is the first date of the task, where time is counted from there; by default the first of the frame.
+        """
+        if self.encoding is None:
+            raise TaskError("This prior was learned from arrays: it does not know of the columns of a data frame.")
+        return encode_frame(frame, self.encoding, start=start)
 
 
 class Posterior:

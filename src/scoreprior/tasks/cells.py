@@ -7,14 +7,13 @@ from array import array
 
 import numpy as np
 
+from scoreprior.tasks.dates import looks_like_a_date
+
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", ".", "?", "missing"}
 """Texts, in lower case, that stand for a missing value."""
 
 _COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
-_DATE = re.compile(
-    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}.*)?|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{2,4}.*"
-)
 
 
 class CellError(ValueError):
@@ -52,6 +51,11 @@ class NumberColumn:
                 self.count += 1
         self.values.append(float("nan"))
 
+    @property
+    def numbers(self) -> int:
+        """How many cells are numbers so far."""
+        return int(np.isfinite(np.array(self.values)).sum()) + len(self.commas)
+
     def finish(self) -> tuple[np.ndarray, bool]:
         """All numbers, and whether they were written with decimal commas."""
         if self.wrong is not None:
@@ -78,10 +82,9 @@ class NumberColumn:
 
     def _not_numbers(self, row: int, cell: str) -> str:
         shown = cell if len(cell) <= 40 else f"{cell[:37]}..."
-        if _DATE.fullmatch(cell):
+        if looks_like_a_date(cell):
             return dates_message(self.name, f"{shown!r} in row {row}")
-        numbers = int(np.isfinite(np.array(self.values)).sum()) + len(self.commas)
-        if numbers > self.count:
+        if self.numbers > self.count:
             return (
                 f"column {self.name!r} holds {shown!r} in row {row}, which is no number "
                 f"({self.count} such {'cell' if self.count == 1 else 'cells'}). Repair the cell or leave it blank."

@@ -76,6 +76,14 @@ def check_columns(task: str, inputs: Sequence[str], target: str) -> None:
         raise TaskError(f"Column {doubled[0]!r} is used twice; task, inputs and target must be different columns.")
 
 
+def column_names(task: str, inputs: str | Sequence[str], target: str) -> tuple[str, ...]:
+    """Names of the task's column, of the inputs' and of the target's, all different."""
+    # Columns of a table without a header are numbered; text and number name the same column.
+    input_names = (inputs,) if isinstance(inputs, str) else tuple(str(name) for name in inputs)
+    check_columns(str(task), input_names, str(target))
+    return (str(task), *input_names, str(target))
+
+
 def listing(names: Sequence[str], most: int = 3) -> str:
     """The first few names, quoted, and how many more there are."""
     shown = ", ".join(repr(name) for name in names[:most])

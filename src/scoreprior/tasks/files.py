@@ -11,14 +11,18 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from scoreprior.tasks.cells import CellError, NumberColumn, dates_message
+from scoreprior.tasks.arrow import column_from_arrow, numbers_from_arrow
+from scoreprior.tasks.cells import CellError, NumberColumn
+from scoreprior.tasks.columns import Column, Kind
+from scoreprior.tasks.dates import DateError
+from scoreprior.tasks.input_cells import InputCells
 
 MOST_ROWS = 1_000_000
 """Longest table that is read: Scoreprior is for many small tasks, not for long ones."""
@@ -53,6 +57,7 @@ class Table:
         numbers: numeric columns (r, c); missing values are NaN.
         names: names of the numeric columns.
         notes: what was taken for granted in reading, in plain words.
+        inputs: columns of numbers, dates or words.
     """
 
     path: str
@@ -61,6 +66,7 @@ class Table:
     numbers: Float[np.ndarray, "r c"]
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    inputs: tuple[Column, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -71,11 +77,19 @@ class Table:
 
 
 def read_table(
-    path: FilePath, columns: Sequence[str], *, label: str | None = None, need_label: bool = True, need_rows: bool = True
+    path: FilePath,
+    columns: Sequence[str],
+    *,
+    inputs: Sequence[str] = (),
+    kinds: Sequence[Kind] | None = None,
+    label: str | None = None,
+    need_label: bool = True,
+    need_rows: bool = True,
 ) -> Table:
-    """Read numeric `columns` and the text column `label` of a CSV or Parquet file.
+    """Read numeric `columns`, `inputs` of any kind and the text column `label` of a CSV or Parquet file.
 
-    With `need_label=False` a table without the label column is fine, and with `need_rows=False` one without rows.
+    Without `kinds` it is found out what the inputs are. With `need_label=False` a table without the label column is
+    fine, and with `need_rows=False` one without rows.
     """
     with _explained(path):
         status = os.stat(path)
@@ -87,7 +101,7 @@ def read_table(
             raise TableError("the file is empty")
         with open(path, "rb") as file:
             head = file.read(_PEEK)
-        wanted = _Wanted(tuple(columns), label, need_label)
+        wanted = _Wanted(tuple(columns), tuple(inputs), tuple(kinds or [None] * len(inputs)), label, need_label)
         table = _parquet(path, wanted) if head[:4] == b"PAR1" else _csv(path, head, wanted)
         if need_rows and len(table) == 0:
             raise TableError("it has a header but no rows")
@@ -97,12 +111,14 @@ def read_table(
 @dataclass(frozen=True)
 class _Wanted:
     columns: tuple[str, ...]
+    inputs: tuple[str, ...]
+    kinds: tuple[Kind | None, ...]
     label: str | None
     need_label: bool
 
     def positions(self, names: list[str]) -> tuple[list[int], int | None]:
-        """Where the columns and the label are among the names of the header."""
-        columns = [_position(names, name) for name in self.columns]
+        """Where the inputs, the columns and the label are among the names of the header."""
+        columns = [_position(names, name) for name in (*self.inputs, *self.columns)]
         if self.label is None or (not self.need_label and _likely(names, self.label) is None):
             return columns, None
         return columns, _position(names, self.label)
@@ -155,7 +171,7 @@ def _csv(path: FilePath, head: bytes, wanted: _Wanted) -> Table:
         if encoding != "cp1252":
             return table
         note = "The file is not UTF-8; its letters were read as Windows-1252."
-        return Table(table.path, table.rows, table.labels, table.numbers, table.names, (*table.notes, note))
+        return replace(table, notes=(*table.notes, note))
     raise TableError("it is not text in UTF-8, UTF-16 or Windows-1252")
 
 
@@ -165,7 +181,9 @@ def _parse(file: IO[str], path: str, wanted: _Wanted) -> Table:
     row, header = next(_filled(records), (0, []))
     names = [name.strip() for name in header]
     positions, label = wanted.positions(names)
+    inputs = [InputCells(name, kind) for name, kind in zip(wanted.inputs, wanted.kinds)]
     columns = [NumberColumn(name) for name in wanted.columns]
+    cells: list[InputCells | NumberColumn] = [*inputs, *columns]
     rows: list[int] = []
     labels: dict[str, str] = {}  # one object per label, however many rows it has
     column_of_labels: list[str] = []
@@ -175,19 +193,21 @@ def _parse(file: IO[str], path: str, wanted: _Wanted) -> Table:
         if len(record) != len(names):
             record = _fitted(record, len(names), row, delimiter)
         rows.append(row)
-        for column, position in zip(columns, positions):
+        for column, position in zip(cells, positions):
             column.append(record[position], row)
         if label is not None:
             text = record[label].strip()
             column_of_labels.append(labels.setdefault(text, text))
+    given = [column.finish() for column in inputs]
     finished = [column.finish() for column in columns]
     notes = [] if delimiter == "," else [f"Columns are separated by {_DELIMITERS.get(delimiter, repr(delimiter))}."]
-    commas = [column.name for column, (_, comma) in zip(columns, finished) if comma]
+    commas = [column.name for column, (_, comma) in zip(cells, (*given, *finished)) if comma]
     if commas:
         notes.append(f"Decimal commas were read as points in {', '.join(map(repr, commas))}.")
     numbers = np.column_stack([values for values, _ in finished]) if finished else np.zeros((len(rows), 0))
     kept = None if label is None else column_of_labels
-    return Table(path, np.array(rows, int), kept, numbers, wanted.columns, tuple(notes))
+    columns_given = tuple(column for column, _ in given)
+    return Table(path, np.array(rows, int), kept, numbers, wanted.columns, tuple(notes), columns_given)
 
 
 _TOO_LONG = (
@@ -246,32 +266,14 @@ def _parquet(path: FilePath, wanted: _Wanted) -> Table:
         data = file.read(columns=chosen)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise TableError("it is a damaged Parquet file, or one of a kind that pyarrow does not read") from error
-    columns = [_numbers(data.column(stored[at]), name) for at, name in zip(positions, wanted.columns)]
+    arrays = [data.column(stored[at]) for at in positions]
+    inputs = [column_from_arrow(*each) for each in zip(arrays, wanted.inputs, wanted.kinds)]
+    columns = [numbers_from_arrow(*each) for each in zip(arrays[len(inputs) :], wanted.columns)]
     labels = None
     if label is not None:
         labels = ["" if value is None else str(value).strip() for value in data.column(stored[label]).to_pylist()]
     numbers = np.column_stack(columns) if columns else np.zeros((len(data), 0))
-    return Table(str(path), np.arange(1, len(data) + 1), labels, numbers, wanted.columns)
-
-
-def _numbers(column: Any, name: str) -> np.ndarray:
-    """An Arrow column as numbers; nulls are NaN."""
-    import pyarrow as pa
-
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_temporal(kind):
-        raise CellError(dates_message(name, str(kind)))
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if not (is_text or is_number or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise CellError(f"column {name!r} holds {kind}, not numbers. Choose another column or turn it into numbers.")
-    values = column.to_pylist()
-    if not is_text:
-        return np.array([np.nan if value is None else float(value) for value in values], np.float64)
-    cells = NumberColumn(name)
-    for row, value in enumerate(values, 1):
-        cells.append("" if value is None else value, row)
-    return cells.finish()[0]
+    return Table(str(path), np.arange(1, len(data) + 1), labels, numbers, wanted.columns, (), tuple(inputs))
 
 
 @contextmanager
@@ -279,7 +281,7 @@ def _explained(path: FilePath) -> Iterator[None]:
     """Every complaint begins with the file and ends with one full stop."""
     try:
         yield
-    except (TableError, CellError) as error:
+    except (TableError, CellError, DateError) as error:
         kind: Callable[[str], Exception] = type(error) if isinstance(error, TableError) else TableError
         raise kind(f"Cannot use {str(path)!r}: {str(error).rstrip('.')}.".replace("?.", "?")) from error
     except OSError as error:

@@ -5,27 +5,60 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from datetime import date
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
+from scoreprior.tasks.cells import MISSING
 from scoreprior.tasks.checks import TaskError
+from scoreprior.tasks.columns import Column, Instants, Kind, Numbers, Words
+from scoreprior.tasks.dates import DateError, instants, looks_like_a_date, moment
+from scoreprior.tasks.encoding import InputEncoding
+from scoreprior.tasks.input_cells import MISSING_WORDS, kind_of
+
+
+class FrameColumns(NamedTuple):
+    """What was asked for of a frame: labels of tasks, empty where missing; inputs of any kind; the target (r,)."""
+
+    labels: list[str]
+    inputs: list[Column]
+    target: Float[np.ndarray, " r"]
 
 
 def columns_from_frame(
-    frame: Any, task: str, inputs: Sequence[str], target: str
-) -> tuple[list[str], Float[np.ndarray, "r c"]]:
-    """Task labels (one per row, empty where missing) and numbers (r, d + 1) with the target last, NaN where missing.
+    frame: Any, task: str, inputs: Sequence[str], target: str, kinds: Sequence[Kind] | None = None
+) -> FrameColumns:
+    """Labels, inputs and target; without `kinds` it is found out what the inputs are.
 
-    Raises `TaskError` when a column is absent, repeated or not numeric.
+    Raises `TaskError` when a column is absent, repeated or cannot be used.
     """
+    columns = _select(frame, [task, *inputs, target])
+    labels = ["" if _is_missing(label) else str(label).strip() for label in columns[task].to_list()]
+    return FrameColumns(labels, _inputs(columns, inputs, kinds), _numbers(columns[target], target))
+
+
+def encode_frame(frame: Any, encoding: InputEncoding, *, start: Any = None) -> Float[np.ndarray, "q d"]:
+    """Inputs x (q, d) of one task's rows; `start` is its first date, by default the first of the frame."""
+    columns = _inputs(_select(frame, encoding.columns), encoding.columns, encoding.kinds)
+    encoding.warn_unknown(columns, stacklevel=3)
+    labels = [""] * len(columns[0].present())
+    if start is None:
+        return encoding.encode(columns, labels)
+    began = moment(start)
+    if began is None:
+        raise TaskError(f"start must be a date, not {start!r}.")
+    first = {"": np.datetime64(began.microseconds, "us")}
+    return encoding.encode(columns, labels, tuple(first if kind == "date" else {} for kind in encoding.kinds))
+
+
+def _select(frame: Any, wanted: Sequence[str]) -> dict[str, nw.Series]:
     names = _column_names(frame)
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise TaskError(f"Column {repeated[0]!r} appears {names.count(repeated[0])} times; rename or drop the copies.")
-    wanted = [task, *inputs, target]
     absent = [name for name in wanted if name not in names]
     if absent:
         raise TaskError(f"There is no column {absent[0]!r}; the columns are {', '.join(map(repr, names))}.")
@@ -33,9 +66,15 @@ def columns_from_frame(
     if len(table) == 0:
         raise TaskError("The table has no rows.")
     # By position: the names of a pandas frame need not be text.
-    columns = {name: table[:, names.index(name)] for name in wanted}
-    labels = ["" if _is_missing(label) else str(label).strip() for label in columns[task].to_list()]
-    return labels, np.column_stack([_numbers(columns[name], name) for name in (*inputs, target)])
+    return {name: table[:, names.index(name)] for name in wanted}
+
+
+def _inputs(columns: dict[str, nw.Series], names: Sequence[str], kinds: Sequence[Kind] | None) -> list[Column]:
+    try:
+        found = zip(names, [None] * len(names) if kinds is None else kinds)
+        return [_column(columns[name], name, kind) for name, kind in found]
+    except DateError as error:
+        raise TaskError(f"C{str(error)[1:]}") from error  # they begin with the word column
 
 
 def _column_names(frame: Any) -> list[str]:
@@ -57,6 +96,52 @@ def _is_missing(value: Any) -> bool:
 
     # None, NaN, NaT, pandas.NA, Decimal("NaN"); of a list pandas.isna would answer for every entry.
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
+
+
+def _column(series: nw.Series, name: str, kind: Kind | None) -> Column:
+    """A column of inputs, of this kind if it is known."""
+    if series.dtype in (nw.Date, nw.Datetime) and kind in (None, "date"):
+        return _instants(series)
+    plain = series.dtype.is_numeric() or series.dtype == nw.Boolean or series.dtype.is_temporal()
+    if plain and kind in (None, "number"):
+        return Numbers(_numbers(series, name))
+    values = [None if _is_missing(value) else value for value in series.to_list()]
+    values = [value.strip() if isinstance(value, str) else value for value in values]
+    kind = kind or _kind(values)
+    if kind == "number":
+        return Numbers(_numbers(series, name))
+    if kind == "date":
+        values = [None if isinstance(value, str) and value.lower() in MISSING else value for value in values]
+        return Instants(*instants(name, values, range(len(values))))
+    texts = ["" if value is None else str(value).strip() for value in values]
+    return Words(tuple("" if text.lower() in MISSING_WORDS else text for text in texts))
+
+
+def _kind(values: list[Any]) -> Kind:
+    dates = words = numbers = 0
+    for value in values:
+        if isinstance(value, date) or (isinstance(value, str) and looks_like_a_date(value)):
+            dates += 1
+        elif isinstance(value, str) and value.lower() not in MISSING and not _is_number(value):
+            words += 1
+        elif value is not None and not (isinstance(value, str) and value.lower() in MISSING):
+            numbers += 1  # or something that no number can be made of, which is told then
+    return kind_of(numbers, dates, words)
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
+def _instants(series: nw.Series) -> Instants:
+    zoned = isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone is not None
+    if zoned:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    values = series.cast(nw.Datetime("us")).to_numpy()
+    return Instants(np.array(values, "datetime64[us]"), zoned)
 
 
 def _numbers(series: nw.Series, name: str) -> np.ndarray:

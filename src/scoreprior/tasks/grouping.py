@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scoreprior.tasks.checks import TaskError, listing
+from scoreprior.tasks.columns import Column
+from scoreprior.tasks.encoding import InputEncoding, encode_table
 from scoreprior.tasks.task import Task
 
 Order = Literal["input", "rows"]
@@ -46,11 +48,13 @@ def group_rows(
     *,
     order: Order = "input",
     most_points: int | None = MOST_POINTS,
+    leading: int | None = 0,
 ) -> Grouping:
     """Tasks from one label and one row of numbers (d inputs, then the target) per point.
 
     Rows with an empty label or a number that is not finite are left out. Of a task with more than `most_points` other
-    rows, as many as that are used: evenly spread over the ordered rows, the first and the last among them.
+    rows, as many as that are used: evenly spread over the ordered rows, the first and the last among them. `leading` is
+    the input that rows are sorted by; None is none that has an order.
     """
     check_choices(order=order, most_points=most_points)
     complete = np.isfinite(numbers).all(axis=1)
@@ -58,14 +62,15 @@ def group_rows(
     for row, label in enumerate(labels):
         if label and complete[row]:
             members[label].append(row)
-    tasks = [_task(label, numbers[rows], order, most_points) for label, rows in members.items() if rows]
+    leading = None if order == "rows" else leading
+    tasks = [_task(label, numbers[rows], leading, most_points) for label, rows in members.items() if rows]
     thinned = sum(most_points is not None and len(rows) > most_points for rows in members.values())
     return Grouping(tuple(tasks), tuple(label for label, rows in members.items() if not rows), thinned)
 
 
-def _task(label: str, numbers: np.ndarray, order: Order, most_points: int | None) -> Task:
-    if order == "input":
-        numbers = numbers[np.argsort(numbers[:, 0], kind="stable")]
+def _task(label: str, numbers: np.ndarray, leading: int | None, most_points: int | None) -> Task:
+    if leading is not None:
+        numbers = numbers[np.argsort(numbers[:, leading], kind="stable")]
     if most_points is not None and len(numbers) > most_points:
         numbers = numbers[np.linspace(0, len(numbers) - 1, most_points).round().astype(int)]
     return Task(numbers[:, :-1], numbers[:, -1], label)
@@ -73,22 +78,28 @@ def _task(label: str, numbers: np.ndarray, order: Order, most_points: int | None
 
 def tasks_from_columns(
     labels: Sequence[str],
-    numbers: Float[np.ndarray, "r c"],
+    inputs: Sequence[Column],
+    target: Float[np.ndarray, " r"],
     names: Sequence[str],
     rows: Int[np.ndarray, " r"],
+    /,
     *,
     missing: Missing,
     order: Order,
     most_points: int | None,
-) -> tuple[Task, ...]:
+    **reading: Any,
+) -> tuple[tuple[Task, ...], InputEncoding]:
     """`group_rows` for Python's users: an error at what is missing unless it is to be dropped, warnings at the rest.
 
-    `names` are those of the task, inputs and target; `rows` are the numbers by which an error calls the rows.
+    `names` are those of the task, inputs and target; `rows` are the numbers by which an error calls the rows; `reading`
+    is as of `encode_table`.
     """
+    encoding, numbers = encode_table(names[1:-1], labels, inputs, target, **reading)
+    names = (names[0], *(names[1 + at] for at in encoding.sources), names[-1])
     unlabelled = sum(not label for label in labels)
     if missing == "error":
         _check_complete(labels, numbers, names, rows)
-    grouping = group_rows(labels, numbers, order=order, most_points=most_points)
+    grouping = group_rows(labels, numbers, order=order, most_points=most_points, leading=encoding.leading)
     # The warnings are of the line that called TaskSet.from_frame or from_file.
     if unlabelled:
         warnings.warn(f"{unlabelled} rows are without {names[0]!r} and were left out.", stacklevel=3)
@@ -103,7 +114,7 @@ def tasks_from_columns(
             f"{most_points} each, evenly spread, are used; pass most_points=None to use them all.",
             stacklevel=3,
         )
-    return grouping.tasks
+    return grouping.tasks, encoding
 
 
 def check_choices(*, order: Any = "input", most_points: Any = None, missing: Any = "error") -> None:

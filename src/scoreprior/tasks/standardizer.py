@@ -9,10 +9,14 @@ import numpy as np
 from jaxtyping import Float
 
 from scoreprior.tasks.checks import TaskError, listing
+from scoreprior.tasks.encoding import InputEncoding
 from scoreprior.tasks.target_kinds import Real, TargetKind
 from scoreprior.tasks.task import Task
 from scoreprior.tasks.task_set import TaskSet
 from scoreprior.tasks.warp import Identity, Warp
+
+_INDICATOR_STD = 0.5
+"""The standard deviation of an input that is 1 in half of the rows and 0 in the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +33,7 @@ class Standardizer:
     y_std: float
     kind: TargetKind = Real()  # noqa: RUF009 (frozen)
     warp: Warp = Identity()  # noqa: RUF009 (frozen)
+    encoding: InputEncoding | None = None  # of the columns that x came from, where they are known
 
     @classmethod
     def fit(cls, tasks: TaskSet) -> Standardizer:
@@ -44,7 +49,11 @@ class Standardizer:
         if empty:
             raise TaskError(f"{listing(empty)} has no points; meta-training tasks need at least one row.")
         x, y = tasks.x, tasks.y
-        constant = [name for name, column in zip(tasks.input_names, x.T) if _is_constant(column)]
+        indicators = np.zeros(tasks.dim, bool) if tasks.encoding is None else tasks.encoding.indicators
+        absent = indicators & ~x.any(axis=0)  # a category of tasks that are held out here
+        constant = [
+            name for name, out, column in zip(tasks.input_names, absent, x.T) if _is_constant(column) and not out
+        ]
         if constant:
             warnings.warn(
                 f"Input {listing(constant)} is constant over all tasks and carries no information.",
@@ -54,8 +63,9 @@ class Standardizer:
             warnings.warn(f"Target {tasks.target_name} is constant ({y[0]:g}) over all tasks.", stacklevel=3)
         warp = tasks.target.warp(y)
         z = warp.forward(y)
-        spreads = np.array([_spread(column) for column in x.T])
-        return cls(x.mean(0), spreads, float(z.mean()), _spread(z), tasks.target, warp)
+        x_std = np.array([_spread(column) for column in x.T])
+        x_std[indicators] = _INDICATOR_STD  # all categories equally far apart, the rare ones too
+        return cls(x.mean(0), x_std, float(z.mean()), _spread(z), tasks.target, warp, tasks.encoding)
 
     def scale_x(self, x: Float[np.ndarray, "*m d"]) -> Float[np.ndarray, "*m d"]:
         """Inputs to standardised units."""

@@ -1,4 +1,4 @@
-"""`TaskSet`: related tasks of different sizes, and `ContextTarget`: the same tasks cut in two.
+"""`TaskSet`: related tasks of different sizes.
 
 Arrays are double-precision NumPy in original units until `TaskSet.padded`, the one place where ragged tasks
 become a rectangular batch for JAX.
@@ -16,11 +16,14 @@ import numpy as np
 from jaxtyping import Bool
 
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
-from scoreprior.tasks.checks import TaskError, check_columns
+from scoreprior.tasks.checks import TaskError, column_names
+from scoreprior.tasks.context_target import ContextTarget
 from scoreprior.tasks.contexts import context_mask
+from scoreprior.tasks.encoding import InputEncoding, kinds_of
 from scoreprior.tasks.files import FilePath, read_table
 from scoreprior.tasks.frames import columns_from_frame
 from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
+from scoreprior.tasks.input_kinds import Since
 from scoreprior.tasks.padding import PaddedTasks
 from scoreprior.tasks.target_kinds import Real, TargetKind
 from scoreprior.tasks.task import Task
@@ -38,6 +41,7 @@ class TaskSet(Sequence[Task]):
     input_names: tuple[str, ...]
     target_name: str
     target: TargetKind
+    encoding: InputEncoding | None
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class TaskSet(Sequence[Task]):
         input_names: Sequence[str] | None = None,
         target_name: str = "y",
         target: TargetKind = Real(),  # noqa: B008 (frozen)
+        encoding: InputEncoding | None = None,
         allow_empty: bool = False,
     ):
         if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or _looks_like_one_table(tasks):
@@ -72,9 +77,12 @@ class TaskSet(Sequence[Task]):
         if not isinstance(target, TargetKind):
             raise TaskError(f"target is a kind of target, such as Bounded(0, 100), not {target!r}.")
         target.check(members)
+        if encoding is not None and len(encoding.names) != members[0].dim:
+            raise TaskError(f"The encoding gives {len(encoding.names)} inputs, but tasks have {members[0].dim}.")
         object.__setattr__(self, "tasks", members)
         object.__setattr__(self, "input_names", names)
         object.__setattr__(self, "target_name", target_name)
+        object.__setattr__(self, "encoding", encoding)
         object.__setattr__(self, "target", target)
 
     @classmethod
@@ -104,6 +112,9 @@ class TaskSet(Sequence[Task]):
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
+        cycles: Sequence[str] = (),
+        since: Since = "auto",
+        encoding: InputEncoding | None = None,
     ) -> TaskSet:
         """Tasks from a data frame in long form (pandas, polars, pyarrow, ...), one row per point.
 
@@ -112,22 +123,26 @@ class TaskSet(Sequence[Task]):
 
         Args:
             task: column that says which task a row belongs to.
-            inputs: input column, or several.
+            inputs: input column, or several, of numbers, dates (as time since a reference) or text (as categories).
             target: column to predict.
             target_kind: what values it can have, such as `Bounded(3, 15)`.
             missing: "error" refuses a table with missing or infinite values; "drop" leaves these rows out, with a
                 warning where a row lacks its task or a task has no row left.
-            order: "input" sorts the rows of a task by the first input, ties as given; "rows" keeps them as given.
-                Order matters: later rows are predicted from earlier ones.
+            order: "input" sorts the rows of a task by the first input that is no category, ties as given; "rows" keeps
+                them as given. Order matters: later rows are predicted from earlier ones.
             most_points: of a longer task as many rows as this are used, evenly spread, with a warning; None uses all.
+            cycles: of "day", "week", "year", those whose phase is to be an input beside a date.
+            since: count time from one date for all tasks ("calendar"), from each task's first row ("task"), or "auto":
+                from first rows if a typical task spans less than a tenth of the table's time.
+            encoding: how another table was read (`tasks.encoding`, `prior.encoding`), to read this one alike.
         """
         check_choices(missing=missing, order=order, most_points=most_points)
-        names = _column_names(task, inputs, target)
-        labels, numbers = columns_from_frame(frame, names[0], names[1:-1], names[-1])
-        tasks = tasks_from_columns(
-            labels, numbers, names, np.arange(len(labels)), missing=missing, order=order, most_points=most_points
-        )
-        return cls(tasks, input_names=names[1:-1], target_name=names[-1], target=target_kind)
+        names = column_names(task, inputs, target)
+        columns = columns_from_frame(frame, names[0], names[1:-1], names[-1], kinds_of(encoding))
+        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
+        reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
+        tasks, encoding = tasks_from_columns(*columns, names, np.arange(len(columns.target)), **options, **reading)
+        return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding, target=target_kind)
 
     @classmethod
     def from_file(
@@ -141,18 +156,22 @@ class TaskSet(Sequence[Task]):
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
+        cycles: Sequence[str] = (),
+        since: Since = "auto",
+        encoding: InputEncoding | None = None,
     ) -> TaskSet:
         """Tasks from a CSV or Parquet file, one row per point; arguments as of `from_frame`.
 
         The file is read as `scoreprior fit` reads it: separators, decimal commas and encodings are recognised.
         """
         check_choices(missing=missing, order=order, most_points=most_points)
-        names = _column_names(task, inputs, target)
-        table = read_table(path, names[1:], label=names[0])
-        tasks = tasks_from_columns(
-            table.labels or [], table.numbers, names, table.rows, missing=missing, order=order, most_points=most_points
-        )
-        return cls(tasks, input_names=names[1:-1], target_name=names[-1], target=target_kind)
+        names = column_names(task, inputs, target)
+        table = read_table(path, names[-1:], inputs=names[1:-1], kinds=kinds_of(encoding), label=names[0])
+        columns = (table.labels or [], table.inputs, table.numbers[:, 0])
+        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
+        reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
+        tasks, encoding = tasks_from_columns(*columns, names, table.rows, **options, **reading)
+        return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding, target=target_kind)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -254,48 +273,19 @@ class TaskSet(Sequence[Task]):
         return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
 
     def _with(self, tasks: Iterable[Task]) -> TaskSet:
-        labels = {"input_names": self.input_names, "target_name": self.target_name}
-        return TaskSet(tasks, **labels, target=self.target, allow_empty=True)  # type: ignore[arg-type]
+        return TaskSet(
+            tasks,
+            input_names=self.input_names,
+            target_name=self.target_name,
+            encoding=self.encoding,
+            target=self.target,
+            allow_empty=True,
+        )
 
     def __repr__(self) -> str:
         sizes = self.sizes
         return f"TaskSet(n={len(self)}, m={sizes.min()}..{sizes.max()}, d={self.dim})"
 
 
-@dataclass(frozen=True, eq=False)
-class ContextTarget:
-    """Tasks cut in two: condition on `context[i]`, predict `target[i]`."""
-
-    context: TaskSet
-    target: TaskSet
-
-    def __post_init__(self) -> None:
-        if len(self.context) != len(self.target):
-            raise TaskError(f"{len(self.context)} contexts do not pair with {len(self.target)} targets.")
-
-    def __len__(self) -> int:
-        return len(self.context)
-
-    def take(self, indices: Iterable[SupportsIndex]) -> ContextTarget:
-        """Only these tasks, in this order."""
-        chosen = list(indices)
-        return ContextTarget(self.context.take(chosen), self.target.take(chosen))
-
-    @property
-    def whole(self) -> TaskSet:
-        """The tasks before they were cut: the points of the context, then those of the target."""
-        pairs = zip(self.context, self.target)
-        return self.context._with(
-            Task(np.concatenate([one.x, other.x]), np.concatenate([one.y, other.y]), one.name) for one, other in pairs
-        )
-
-
 def _looks_like_one_table(tasks: Any) -> bool:
     return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")
-
-
-def _column_names(task: str, inputs: str | Sequence[str], target: str) -> tuple[str, ...]:
-    # Columns of a table without a header are numbered; text and number name the same column.
-    input_names = (inputs,) if isinstance(inputs, str) else tuple(str(name) for name in inputs)
-    check_columns(str(task), input_names, str(target))
-    return (str(task), *input_names, str(target))
