@@ -19,6 +19,7 @@ from scoreprior import diagnostics, metrics
 from scoreprior.cli import app
 from scoreprior.diagnostics import Coverage, compare, coverage_without_points, halves, paired_difference
 from scoreprior.learners import Prior
+from scoreprior.learners.guarded import surprise_of
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import Standardizer
 
@@ -265,7 +266,13 @@ def test_the_command_line_and_python_give_the_same_numbers(tmp_path, monkeypatch
 
     table, out = tmp_path / "train.csv", tmp_path / "a.prior"
     fitted = run("fit", table, "--task", "task", "--inputs", "x", "--target", "y", "--out", out, "--method", "ridge")
-    comparison = sp.compare_with_rules("ridge", tables["train"], 4, rules=QUICK_RULES)
+    split, guard = sp.hold_out(tables["train"], 4), sp.Guarded().guard
+    part = sp.learner("ridge").fit(split.meta_train, 4)
+    left_out = surprise_of(guard(part, split.meta_train), split.meta_test.whole, 4)
+    methods = {"ridge": guard(part, split.meta_train, left_out)} | {
+        rule: sp.learner(rule) for rule in ("last-value", "context-mean")
+    }
+    comparison = compare(methods, split, 4)
     assert fitted["held_out"]["methods"] == comparison.table.to_dict("index")
     assert (fitted["held_out"]["tasks"], fitted["held_out"]["points"]) == comparison.coverage[2:]
     assert sum("on your held-out tasks" in text for text in fitted["warnings"]) == len(comparison.rules_as_good)

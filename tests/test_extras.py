@@ -23,6 +23,7 @@ ASKED_BEFORE = {  # by other means, or by the caller
     ("_progress.py", "rich"),
     ("sklearn.py", "sklearn"),
     ("tasks/files.py", "pyarrow"),
+    ("tasks/arrow.py", "pyarrow"),
     *((f"reproduce/{name}.py", "matplotlib") for name in ("score_figure", *(f"figure{i}" for i in (1, 2, 3, 5, 6)))),
 }
 MODULES = {"pyyaml": "yaml"}  # where a package and its module have different names

@@ -147,7 +147,7 @@ def _judge(
     talk.say(f"Holding out {held} tasks, training {method} and simple rules on the other {rest} to compare them ...")
     part, left_out = chosen.fit(split.meta_train, seed, progress=talk.progress), None
     if not part.is_point:
-        left_out = surprise_of(Guarded().guard(part, tasks), split.meta_test.whole, seed)
+        left_out = surprise_of(Guarded().guard(part, split.meta_train), split.meta_test.whole, seed)
     judged = _guarded(part, split.meta_train, left_out)
     found = diagnostics.compare(
         {method: judged, **rivals}, split, seed, optional=diagnostics.LAG_RULES, progress=talk.progress
