@@ -1,4 +1,4 @@
-"""What docs/results.md says of learned networks is what results/learned-score and results/curves hold."""
+"""What docs/results.md says of networks is what results/learned-score, results/curves and results/suite hold."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from scoreprior.bench.campaign import read_records
+from scoreprior.bench.catalogue import SUITE
+from scoreprior.bench.report.suite import METRICS, count_standings, methods_of, pairs_of
 from scoreprior.bench.runner import Record
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ("dose-response", "sawtooth", "change-point")
 METHODS = ("last-value", "ridge", "pooled-gp", "hierarchical-gp", "mars-gp", "oracle")
 CURVES = {"physionet-gcs": (100, 1000, 3328), "physionet-hct": (100, 1000, 1691)}
+STANDINGS = ("first", "not worse", "worse")
 COMPARED = ("anp", "hierarchical-gp", "mars-gp")
 _USUAL = {"physionet-gcs": 100, "physionet-hct": 100} | dict.fromkeys(ENVIRONMENTS, 1000)
 
@@ -62,9 +65,22 @@ def curves_table() -> str:
     return "\n".join(lines).strip()
 
 
+def suite_table() -> str:
+    """On how many pairs of a PhysioNet variable and a data split a method is first, not worse, worse."""
+    pairs = pairs_of(ROOT / "results" / "suite", SUITE)
+    names = methods_of(pairs)
+    counts = {metric: count_standings(pairs, names, metric) for metric in METRICS}
+    lines = ["| first, not worse, worse of 20 | RMSE | log score | pooled calibration |", "|---|---|---|---|"]
+    for name in names:
+        cells = (", ".join(str(counts[metric][name][each]) for each in STANDINGS) for metric in METRICS)
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def tables() -> dict[str, str]:
     """By the name of their place on the page."""
     return {
+        "suite": suite_table(),
         "learned-score": learned_table(1000, METHODS),
         "learned-score-100": learned_table(100, ("hierarchical-gp", "mars-gp")),
         "curves": curves_table(),
@@ -119,7 +135,7 @@ def page() -> str:
     return (ROOT / "docs" / "results.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["learned-score", "learned-score-100", "curves"])
+@pytest.mark.parametrize("name", ["learned-score", "learned-score-100", "curves", "suite"])
 def test_a_table_is_that_of_the_records(name):
     between = page().split(f"<!-- {name} -->")[1].split(f"<!-- /{name} -->")[0]
     assert between.strip() == tables()[name]
