@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -128,6 +129,16 @@ def sentences() -> dict[str, str]:
         f"The root mean square over patients is {squares['mars-gp']:.3f} for `mars-gp` and "
         f"{squares['hierarchical-gp']:.3f} for `hierarchical-gp`."
     )
+    drawn = {
+        method: json.loads((ROOT / "results" / "draws" / f"sawtooth--{method}--seed0.json").read_text())
+        for method in ("mars-gp", "hierarchical-gp")
+    }
+    distances = {method: np.mean(each["energy_distance"]) for method, each in drawn.items()}
+    said["draws"] = (
+        f"On the sawtooth the energy distance between draws of the prior and true functions is "
+        f"{distances['mars-gp']:.3f} for `mars-gp` and {distances['hierarchical-gp']:.3f} for `hierarchical-gp`; that of "
+        f"two true samples is {np.mean(drawn['mars-gp']['two_true_samples']):.3f}."
+    )
     return said
 
 
@@ -141,7 +152,7 @@ def test_a_table_is_that_of_the_records(name):
     assert between.strip() == tables()[name]
 
 
-@pytest.mark.parametrize("topic", ["1000 tasks", "100 tasks", "GCS", "HCT", "squares"])
+@pytest.mark.parametrize("topic", ["1000 tasks", "100 tasks", "GCS", "HCT", "squares", "draws"])
 def test_a_finding_is_that_of_the_records(topic):
     assert sentences()[topic] in " ".join(page().split())
 
