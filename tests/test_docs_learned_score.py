@@ -136,8 +136,8 @@ def sentences() -> dict[str, str]:
     distances = {method: np.mean(each["energy_distance"]) for method, each in drawn.items()}
     said["draws"] = (
         f"On the sawtooth the energy distance between draws of the prior and true functions is "
-        f"{distances['mars-gp']:.3f} for `mars-gp` and {distances['hierarchical-gp']:.3f} for `hierarchical-gp`; that of "
-        f"two true samples is {np.mean(drawn['mars-gp']['two_true_samples']):.3f}."
+        f"{distances['mars-gp']:.3f} for `mars-gp` and {distances['hierarchical-gp']:.3f} for `hierarchical-gp`; "
+        f"that of two true samples is {np.mean(drawn['mars-gp']['two_true_samples']):.3f}."
     )
     return said
 
@@ -178,3 +178,15 @@ def test_networks_are_better_than_the_process(environment):
 def test_more_patients_lower_the_log_score(environment):
     scores = [figure(found("curves")[environment, "mars-gp", count], "log_score") for count in CURVES[environment]]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_figures_of_the_suite_in_the_text():
+    means = {
+        (cell.environment, cell.method): record["summary"]
+        for cell, record in read_records(ROOT / "results" / "suite")
+        if cell.split == 0
+    }
+    glucose = [means["physionet-glucose", method]["rmse"] for method in ("mars-gp", "pooled-gp")]
+    text = " ".join(page().split())
+    assert f"split 0: {glucose[0]:.1f}, `pooled-gp` {glucose[1]:.1f}" in text
+    assert f"`mars-gp`, split 0: {means['physionet-gcs', 'mars-gp']['pooled_calibration_error']:.3f}" in text
