@@ -251,6 +251,7 @@ def test_a_rule_for_lags_is_left_out_only_as_a_rule():
     assert "newest-lag" in sp.compare_with_rules("ridge", lags, 0, rules=QUICK_RULES).rules
 
 
+@pytest.mark.slow
 def test_the_command_line_and_python_give_the_same_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr("scoreprior.cli.main.keep_compiled", lambda: None)
     monkeypatch.setattr(diagnostics, "RULES", QUICK_RULES)

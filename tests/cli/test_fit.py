@@ -116,6 +116,7 @@ def test_every_rule_has_words():
     assert tuple(_comparison.RULES) == diagnostics.RULES
 
 
+@pytest.mark.slow
 def test_a_rule_that_wins_is_told_on_stderr_and_in_json(table, no_gp):
     result = run("fit", table, *COLUMNS, "--out", table.with_name("p"), "--method", "context-mean", "--json")
     assert any("A straight line (ridge) beats context-mean" in text for text in json.loads(result.stdout)["warnings"])
@@ -184,6 +185,7 @@ def test_one_task_is_refused_with_a_hint(table):
     assert "Is 'patient' the column" in result.stderr
 
 
+@pytest.mark.slow
 def test_long_tasks_are_thinned_and_that_is_said(table, no_gp):
     lines = [f"p{task},{hour},,{hour % 7 + task}" for task in range(6) for hour in range(230)]
     table.write_text("\n".join(["patient,hour,mood,gcs", *lines]))

@@ -33,6 +33,7 @@ def fit(table, *options):
     return out, run("fit", table, *COLUMNS, "--out", out, "--method", "ridge", *options)
 
 
+@pytest.mark.slow
 def test_a_bounded_target_is_remembered_and_predicted_within_its_bounds(scores):
     prior, result = fit(scores, "--target-kind", "bounded", "--bounds", "3,15")
     assert result.exit_code == 0, result.output

@@ -78,6 +78,7 @@ def test_fit_says_what_it_took_dates_and_words_for(tmp_path, no_gp):
     assert "control, drought, shade\n" in said
 
 
+@pytest.mark.slow
 def test_the_week_is_learned_and_dates_come_back(sold, tmp_path):
     new = sales(products=3, seed=1)
     known = write(tmp_path / "new.csv", new[new["date"] < "2024-01-15"])
@@ -148,6 +149,7 @@ def test_dates_outside_training_and_new_categories_are_flagged(sold, tmp_path):
     assert result.stderr.count("categories that were not in training: 'salt'") == 1
 
 
+@pytest.mark.slow
 def test_the_prior_knows_the_treatments_and_check_reads_them(tmp_path):
     prior, _ = fit(write(tmp_path / "plants.csv", plants()), *PLANTS)
     at = tmp_path / "query.csv"
@@ -161,6 +163,7 @@ def test_the_prior_knows_the_treatments_and_check_reads_them(tmp_path):
     assert any("'salt'" in text for text in record["warnings"])
 
 
+@pytest.mark.slow
 def test_inspect_shows_kinds_and_ranges(sold, tmp_path):
     result = run("inspect", sold, "--plot", tmp_path / "prior.png", "--data", tmp_path / "sales.csv")
     assert result.exit_code == 0, result.output
@@ -177,6 +180,7 @@ def test_inspect_shows_kinds_and_ranges(sold, tmp_path):
     assert run("predict", sold, known, "--plot", tmp_path / "out.png", "--quiet").exit_code == 0
 
 
+@pytest.mark.slow
 def test_time_since_each_tasks_first_row(tmp_path):
     def apart(frame: pd.DataFrame) -> pd.DataFrame:
         return frame.assign(date=frame["date"] + pd.to_timedelta(90 * frame["product"].str[1:].astype(int), unit="D"))

@@ -108,6 +108,7 @@ def test_check_agrees_with_a_prediction_by_hand(prior, table):
     assert record["coverage90_without_points"] == pytest.approx(np.mean((low <= scores) & (scores <= high)))
 
 
+@pytest.mark.slow
 def test_check_on_the_training_table_says_so(prior, table):
     assert "12 of 12 tasks are those that the prior was learned from" in run("check", prior, table).stderr
     old, new = rows(12), [row.replace("p", "q", 1) for row in rows(12, seed=1)]

@@ -95,6 +95,7 @@ def test_few_tasks_or_a_single_level_teach_none(padded: PaddedTasks, monkeypatch
         )
 
 
+@pytest.mark.slow
 def test_tasks_without_points_do_not_count(monkeypatch: pytest.MonkeyPatch):
     """Neither in the folds nor in the test of what the others gain."""
     gains = []

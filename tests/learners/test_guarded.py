@@ -152,6 +152,7 @@ def test_a_value_that_was_mistyped_is_told():
     assert prior.condition(task.x, mistyped, 0).surprise < 1e-6
 
 
+@pytest.mark.slow
 def test_one_point_none_and_many_are_answered():
     prior, rng = exact(), np.random.default_rng(0)
     assert prior.condition([], [], 0).surprise == 1
@@ -163,6 +164,7 @@ def test_one_point_none_and_many_are_answered():
     assert posterior.sample([[0.5], [1.0]], 0, 3).shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_a_method_is_judged_by_tasks_it_has_not_seen():
     tasks = functions(60, 7)
     prior = sp.Guarded("ridge").fit(tasks, 0, progress=False)
