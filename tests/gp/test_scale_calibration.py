@@ -53,7 +53,7 @@ def tied(tasks: sp.TaskSet) -> sp.TaskSet:
 def test_noise_that_depends_on_the_level_is_found_and_pays_on_new_tasks(monkeypatch: pytest.MonkeyPatch):
     calibrated = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
     # As `scale_calibration=False` does, but without compiling all of it for another configuration.
-    monkeypatch.setattr(fit, "fit_scale_calibration", lambda pool, parameters, config: None)
+    monkeypatch.setattr(fit, "fit_scale_calibration", lambda *_: None)
     without = PooledGP(CONFIG).fit(tasks(30, 0, UNEVEN), 0, progress=False)
     scale = calibrated.inference.process.scale
     assert scale is not None
