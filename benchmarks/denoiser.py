@@ -9,7 +9,6 @@ change the time, so networks are untrained. Times are of compiled programs, the 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from _clock import clock
 
 import scoreprior as sp
 from scoreprior.gp import GaussianProcess, Matern, ZeroMean
@@ -37,18 +37,6 @@ def denoisers() -> list[Denoiser]:
     """As many as an ensemble has, around one process."""
     process = GaussianProcess(ZeroMean(), Matern(jnp.asarray(1.0), jnp.asarray([0.7]), 2.5), jnp.asarray(0.1))
     return [Denoiser(process, 1, DenoiserConfig(), key) for key in jax.random.split(jax.random.key(0), NETWORKS)]
-
-
-def clock(call: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """The shortest wall and CPU seconds of a call, after one that compiles."""
-    jax.block_until_ready(call())
-    walls, cpus = [], []
-    for _ in range(repeats):
-        wall, cpu = time.perf_counter(), time.process_time()
-        jax.block_until_ready(call())
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
-    return min(walls), min(cpus)
 
 
 def peak() -> float:

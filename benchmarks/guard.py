@@ -25,11 +25,8 @@ ENVIRONMENTS = ("sinusoid", "physionet-gcs", "physionet-hct", "physionet-hr")
 
 def waves(pairs: sp.ContextTarget, standardizer: sp.Standardizer, seed: int) -> sp.ContextTarget:
     """The same inputs, and targets of another family."""
-    rng, changed = np.random.default_rng(seed), []
-    for tasks in (pairs.context, pairs.target):
-        changed.append([task.x for task in tasks])
-    contexts, targets = [], []
-    for known, asked in zip(*changed):
+    rng, contexts, targets = np.random.default_rng(seed), [], []
+    for known, asked in ((one.x, other.x) for one, other in zip(pairs.context, pairs.target)):
         level, size = rng.choice([-1, 1]) * rng.uniform(3, 10), rng.uniform(1, 5)
         slope, phase = rng.normal(size=known.shape[1]), rng.uniform(0, 2 * np.pi)
 

@@ -10,7 +10,6 @@ once measured at 1.4 to 2.7 ms per step and task, on another machine; the last c
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -18,7 +17,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from _clock import clock
+from jaxtyping import PRNGKeyArray
 
 from scoreprior._types import Score
 from scoreprior.gp.kernels import Matern, ZeroMean
@@ -55,17 +55,6 @@ def runner(config: FSVGDConfig, chunk: int | None) -> Callable:
         return jax.lax.map(one, (tasks, particles, keys), batch_size=chunk or len(keys))
 
     return run
-
-
-def clock(call: Callable[[], Array], repeats: int) -> tuple[float, float]:
-    """The shortest wall and CPU seconds of a call that is already compiled."""
-    walls, cpus = [], []
-    for _ in range(repeats):
-        wall, cpu = time.perf_counter(), time.process_time()
-        jax.block_until_ready(call())
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
-    return min(walls), min(cpus)
 
 
 def main() -> None:
