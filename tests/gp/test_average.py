@@ -12,7 +12,8 @@ from scipy.stats import norm
 
 import scoreprior as sp
 from scoreprior.gp import ProcessAverage, ProcessConfig, fit, fit_average
-from scoreprior.gp.predictive_tuning import LeftOutPredictions, is_significant
+from scoreprior.gp.predictive_tuning import LeftOutPredictions
+from scoreprior.gp.significance import is_significant
 from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.tasks import Standardizer
 

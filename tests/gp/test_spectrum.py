@@ -9,7 +9,7 @@ from scipy import stats
 
 import scoreprior as sp
 from scoreprior import metrics
-from scoreprior.gp import ProcessConfig
+from scoreprior.gp import ProcessConfig, evidence
 from scoreprior.gp.fit import fit_process
 from scoreprior.gp.kernels import SpectralComponent
 from scoreprior.gp.model import PooledTasks, find_centres, leave_one_out, start
@@ -97,6 +97,19 @@ def test_noise_has_no_component():
     made = sp.TaskSet.from_arrays(xs, [rng.normal() + 0.3 * rng.normal(size=40) for _ in xs])
     padded = sp.Standardizer.fit(made).apply(made).padded()
     assert fit_process(padded, QUICK, jax.random.key(0)).kernel.parts[-2].std < 0.01
+
+
+def test_a_cycle_of_one_task_is_no_component(monkeypatch):
+    """Its evidence exceeds the cost of a component, for the noise of tasks differs, but other tasks do not have it."""
+    rng = np.random.default_rng(0)
+    xs = [np.sort(rng.uniform(0, 1, (12, 1)), axis=0) for _ in range(12)]
+    ys = [size * rng.normal(size=12) for size in np.exp(0.7 * rng.normal(size=12))]
+    ys[0] = 3 * np.sin(40 * xs[0][:, 0]) + 0.3 * rng.normal(size=12)
+    made = sp.TaskSet.from_arrays(xs, ys)
+    padded = sp.Standardizer.fit(made).apply(made).padded(dtype=np.float64)
+    assert fit_process(padded, QUICK, jax.random.key(0)).kernel.parts[-2].std < 0.01
+    monkeypatch.setattr(evidence, "is_significant", lambda gain: True)
+    assert fit_process(padded, QUICK, jax.random.key(0)).kernel.parts[-2].std > 0.1
 
 
 @pytest.mark.slow

@@ -1,4 +1,8 @@
-"""Type-II maximum a posteriori: maximise the evidence of the pooled model, with a spectral component if it pays."""
+"""Type-II maximum a posteriori: maximise the evidence of the pooled model, with a spectral component if it pays.
+
+It pays if its evidence exceeds its cost, and if tasks share it: the evidence of one task with odd values would do, for
+the model is Gaussian. So every task is also predicted from the others, with the component and without.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
-from scoreprior._linalg import shared_log_prob
+from scoreprior._linalg import gaussian_log_prob, mask_gram, shared_log_prob
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.model import (
     LARGEST_LOG_STD,
@@ -21,9 +26,11 @@ from scoreprior.gp.model import (
     SPECTRAL,
     Parameters,
     PooledTasks,
+    leave_one_out,
     log_hyper_prior,
     pieces,
 )
+from scoreprior.gp.significance import FEWEST_TASKS, is_significant
 from scoreprior.gp.spectrum import frequencies, spectral_starts
 
 
@@ -53,7 +60,11 @@ def maximise_evidence(pool: PooledTasks, starts: list[Parameters], config: Proce
     if there > loss + cost:
         return parameters  # no start comes close: the optimisation is not worth its time
     with_component, better = minimise(objective, start, evaluations)
-    return with_component if better + cost < loss else parameters
+    if better + cost >= loss:
+        return parameters
+    without, there = (_left_out_log_probs(each, pool, config) for each in (parameters, with_component))
+    gain = np.asarray(there - without)[pool.used]
+    return with_component if len(gain) < FEWEST_TASKS or is_significant(gain) else parameters
 
 
 def minimise(
@@ -107,6 +118,17 @@ def _bounds(name: str) -> tuple[float, float]:
 def _loss(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> Float[Array, ""]:
     blocks, features, _ = pieces(parameters, pool, config)
     return -shared_log_prob(blocks, features, pool.tasks.y, pool.tasks.mask) - log_hyper_prior(parameters)
+
+
+@eqx.filter_jit(**LEVEL_1_NO_FUSION)
+def _left_out_log_probs(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> Float[Array, " n"]:
+    """Of each task's points given all other tasks."""
+
+    def one(mean: Array, covariance: Array, y: Array, mask: Array) -> Array:
+        residual = jnp.where(mask, y - mean, 0.0)
+        return gaussian_log_prob(residual, mask_gram(covariance, mask), mask, 1e-10)
+
+    return jax.vmap(one)(*leave_one_out(parameters, pool, config), pool.tasks.y, pool.tasks.mask)
 
 
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss), **LEVEL_1_NO_FUSION)

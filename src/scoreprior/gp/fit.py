@@ -31,10 +31,8 @@ from scoreprior.gp.model import (
     tail_scales,
 )
 from scoreprior.gp.predictive_tuning import (
-    FEWEST_TASKS,
     LeftOutPredictions,
     Recorded,
-    is_significant,
     left_out_predictions,
     predictive_loss,
     tune,
@@ -42,6 +40,7 @@ from scoreprior.gp.predictive_tuning import (
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.gp.scale import ScaleCalibration
 from scoreprior.gp.scale_calibration import fit_scale_calibration
+from scoreprior.gp.significance import FEWEST_TASKS, is_significant
 from scoreprior.stacking import stacking_weights
 from scoreprior.tasks import PaddedTasks
 

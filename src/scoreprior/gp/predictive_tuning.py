@@ -31,16 +31,8 @@ _TAILS = {"tails": np.log(9.0)}
 WEIGHT = 5.0
 """How many independent points the later part of a task is worth, against the type-II fit."""
 
-FEWEST_TASKS = 10
-"""With fewer tasks than this, none of which may be like the next, nothing is added to the process."""
-
 Recorded = tuple[Float[Array, "n m"], Float[Array, "n m"]]
 """What targets stand for: middles and half widths of intervals, as in `mixture_interval_log_prob`."""
-
-
-def is_significant(gain: Float[np.ndarray, " n"]) -> bool:
-    """Whether tasks gain on average, by more than two standard errors over tasks."""
-    return bool(gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def tune(pool: PooledTasks, start: Parameters, config: ProcessConfig) -> Parameters:

@@ -18,15 +18,14 @@ from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.evidence import minimise
 from scoreprior.gp.model import Parameters, PooledTasks, tail_scales
 from scoreprior.gp.predictive_tuning import (
-    FEWEST_TASKS,
     WEIGHT,
     LeftOutPredictions,
     Recorded,
-    is_significant,
     left_out_predictions,
     proximal_penalty,
 )
 from scoreprior.gp.scale import ScaleCalibration
+from scoreprior.gp.significance import FEWEST_TASKS, is_significant
 
 _LEVELS = 5
 _FOLDS = 5

@@ -27,7 +27,7 @@ from jaxtyping import Int, PRNGKeyArray
 from scoreprior._settings import check_counts
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp import GaussianProcess, ProcessAverage, ProcessConfig, fit_average, fit_process
-from scoreprior.gp.predictive_tuning import is_significant
+from scoreprior.gp.significance import is_significant
 from scoreprior.inference import Inference
 from scoreprior.inference.average import average_of
 from scoreprior.inference.closed_form import ClosedForm
