@@ -11,12 +11,13 @@ from jaxtyping import Array, Float
 
 
 class Mixture(NamedTuple):
-    """A predictive in standardised units, in the fields of `Predictive`: the last one is None for equal weights."""
+    """A predictive in standardised units, in the fields of `Predictive`."""
 
     locs: Float[Array, "L q"]
     scales: Float[Array, "L q"] | None = None
     draws: Float[Array, "S q"] | None = None
     weights: Float[Array, " L"] | None = None
+    function_scales: Float[Array, "L q"] | None = None
 
     @property
     def mean(self) -> Float[Array, " q"]:
@@ -39,14 +40,19 @@ def mix(parts: Sequence[Mixture], weights: Float[Array, " n"]) -> Mixture:
         share * (jnp.full(len(part.locs), 1 / len(part.locs)) if part.weights is None else part.weights)
         for part, share in zip(parts, weights)
     ]
-    scales = [part.scales for part in parts if part.scales is not None]
     draws = [part.draws for part in parts if part.draws is not None]
     return Mixture(
         jnp.concatenate([part.locs for part in parts]),
-        jnp.concatenate(scales) if len(scales) == len(parts) else None,
+        _joined([part.scales for part in parts]),
         _proportional(draws, weights) if len(draws) == len(parts) else None,
         jnp.concatenate(shares),
+        _joined([part.function_scales for part in parts]),
     )
+
+
+def _joined(scales: Sequence[Float[Array, "_ q"] | None]) -> Float[Array, "L q"] | None:
+    there = [each for each in scales if each is not None]
+    return jnp.concatenate(there) if len(there) == len(scales) else None
 
 
 def _proportional(draws: Sequence[Float[Array, "_ q"]], weights: Float[Array, " n"]) -> Float[Array, "S q"]:

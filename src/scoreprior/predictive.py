@@ -37,14 +37,16 @@ class Predictive:
         scales: component standard deviations, broadcast to (L, q), or None where there is only a point.
         draws: joint draws of the noise-free function at the query points, (S, q), where the method has them.
         weights: of the components, (L,), which sum to one and are the same at all points; None for equal ones.
+        function_scales: standard deviations of the noise-free function in each component, (L, q), where they are known.
     """
 
     locs: Float[np.ndarray, "L q"]
     scales: Float[np.ndarray, "L q"] | None
     draws: Float[np.ndarray, "S q"] | None
     weights: Float[np.ndarray, " L"] | None
+    function_scales: Float[np.ndarray, "L q"] | None
 
-    def __init__(self, locs: Any, scales: Any, draws: Any = None, weights: Any = None):
+    def __init__(self, locs: Any, scales: Any, draws: Any = None, weights: Any = None, function_scales: Any = None):
         means = np.atleast_2d(np.asarray(locs, np.float64))
         if means.ndim != 2 or len(means) == 0:
             raise ValueError(f"The means have shape {means.shape}; expected (L, q) with at least one component.")
@@ -62,6 +64,9 @@ class Predictive:
         object.__setattr__(self, "scales", scales)
         object.__setattr__(self, "draws", draws)
         object.__setattr__(self, "weights", None if weights is None else _checked_weights(weights, len(means)))
+        if function_scales is not None:
+            function_scales = _broadcast(np.asarray(function_scales, np.float64), means.shape)
+        object.__setattr__(self, "function_scales", function_scales)
 
     def __len__(self) -> int:
         return self.locs.shape[1]
@@ -79,7 +84,16 @@ class Predictive:
     @property
     def std(self) -> Float[np.ndarray, " q"]:
         """Standard deviation of the mixture: spread within and between components."""
-        return np.sqrt(self._average(self._scales("std") ** 2) + self._average((self.locs - self.mean) ** 2))
+        return self._spread(self._scales("std"))
+
+    @property
+    def function_std(self) -> Float[np.ndarray, " q"]:
+        """Standard deviation of the noise-free function: how well it is known, however noisy observations are."""
+        if self.function_scales is not None:
+            return self._spread(self.function_scales)
+        if self.draws is not None:
+            return self.draws.std(0)
+        raise NoDistributionError("This method does not tell its function from the noise; std is that of y.")
 
     @property
     def functions(self) -> Float[np.ndarray, "S q"]:
@@ -194,6 +208,8 @@ class Predictive:
             values["std"] = ("point", self.std)
         if self.draws is not None:
             values["f"] = (("chain", "draw", "point"), self.draws[None])
+        if self.function_scales is not None or self.draws is not None:
+            values["f_std"] = ("point", self.function_std)
         if x is not None:
             inputs = np.asarray(x, np.float64).reshape(len(self), -1)
             values["x"] = (("point", "input"), inputs)
@@ -201,8 +217,10 @@ class Predictive:
 
     def take(self, points: Any) -> Predictive:
         """The predictive at only these query points (an index array, a slice or a boolean mask)."""
-        scales, draws = (None if each is None else each[:, points] for each in (self.scales, self.draws))
-        return Predictive(self.locs[:, points], scales, draws, self.weights)
+        scales, draws, function_scales = (
+            None if each is None else each[:, points] for each in (self.scales, self.draws, self.function_scales)
+        )
+        return Predictive(self.locs[:, points], scales, draws, self.weights, function_scales)
 
     def joined_with(self, others: Sequence[Predictive]) -> Predictive:
         """This one and others of the same components, at more query points, without draws."""
@@ -220,6 +238,7 @@ class Predictive:
             None if self.scales is None else self.scales * scale,
             None if self.draws is None else self.draws * scale + shift,
             self.weights,
+            None if self.function_scales is None else self.function_scales * scale,
         )
 
     def __repr__(self) -> str:
@@ -235,6 +254,10 @@ class Predictive:
     def _average(self, values: np.ndarray) -> np.ndarray:
         """Over the components, the first axis, by their weights."""
         return values.mean(0) if self.weights is None else np.tensordot(self.weights, values, 1)
+
+    def _spread(self, scales: np.ndarray) -> np.ndarray:
+        """The standard deviation of a mixture: spread within and between components."""
+        return np.sqrt(self._average(scales**2) + self._average((self.locs - self.mean) ** 2))
 
     def _scales(self, asked: str) -> np.ndarray:
         if self.scales is None:

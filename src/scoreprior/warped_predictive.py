@@ -47,6 +47,7 @@ class WarpedPredictive(Predictive):
         for name in ("locs", "scales", "weights"):
             object.__setattr__(self, name, getattr(latent, name))
         object.__setattr__(self, "draws", None if latent.draws is None else warp.clipped(latent.draws))
+        object.__setattr__(self, "function_scales", None)  # a function that is mapped has no noise of one size
         object.__setattr__(self, "latent", latent)
         object.__setattr__(self, "warp", warp)
 

@@ -25,7 +25,7 @@ from scoreprior.inference import (
 )
 from scoreprior.inference.particles import smooth
 from scoreprior.inference.svgd import static_part
-from scoreprior.learners._base import evaluate_many, infer_many
+from scoreprior.learners._batches import evaluate_many, infer_many
 from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.scores.levels import NoiseLevels
 from scoreprior.tasks import Standardizer, bucket

@@ -20,7 +20,7 @@ from scoreprior.inference.bnn import BNNConfig
 from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig
-from scoreprior.learners import _base
+from scoreprior.learners import _batches
 from scoreprior.learners.bnn import VanillaBNN, weight_posterior
 from scoreprior.learners.functional_bnn import FunctionalBNN, FunctionalVI, GPPriorConfig, learn_zero_mean
 from scoreprior.tasks import PaddedTasks
@@ -173,10 +173,10 @@ def test_variational_inference_moves_from_the_prior_to_the_data():
 def test_a_new_rate_compiles_nothing(name):
     learner, tasks = QUICK[name], gp_tasks(4, 6, 11)
     learner.fit(tasks, 0, progress=False).condition_many(tasks, 0)
-    before = _base.infer_many._cached._cache_size()
+    before = _batches.infer_many._cached._cache_size()
     other = replace(learner, inference=replace(learner.inference, learning_rate=0.123), noise_std=0.2)
     first, second = (one.fit(tasks, 0, progress=False).condition_many(tasks, 0) for one in (learner, other))
-    assert _base.infer_many._cached._cache_size() == before
+    assert _batches.infer_many._cached._cache_size() == before
     assert (first.predict([[0.0]] * 4)[0].mean != second.predict([[0.0]] * 4)[0].mean).all()
 
 

@@ -19,7 +19,7 @@ from scoreprior.inference.fsvgd import FSVGDConfig
 from scoreprior.inference.fvi import FVIConfig
 from scoreprior.inference.svgd import SVGDConfig
 from scoreprior.interpolators import GPInterpolator
-from scoreprior.learners import _base
+from scoreprior.learners import _batches
 from scoreprior.learners.gaussian_process import PooledGP
 from scoreprior.learners.naive import ContextMean
 from scoreprior.scores.bidimensional import NoisePredictorConfig
@@ -171,8 +171,8 @@ def test_what_stands_in_the_padding_never_shows(case):
     x = jnp.asarray(np.resize(prior.standardizer.scale_x(test.target[0].x), (6, 2)), jnp.float32)[None]
     outcomes = []
     for padded in (batch, junk):
-        state = _base.infer_many(prior.bare(), padded, keys)
-        outcomes.append(_base.evaluate_many(prior.bare(), state, jnp.repeat(x, len(test), 0)).locs)
+        state = _batches.infer_many(prior.bare(), padded, keys)
+        outcomes.append(_batches.evaluate_many(prior.bare(), state, jnp.repeat(x, len(test), 0)).locs)
     np.testing.assert_allclose(outcomes[0], outcomes[1], atol=1e-5)
 
 
@@ -229,7 +229,7 @@ def test_no_retrace_for_new_tasks_or_priors(case):
     """Other tasks of the same size, another key and another fit reuse the compiled code."""
     name, prior, test = case
     prior.condition_many(test.context, 1)
-    infer = _base.infer_many
+    infer = _batches.infer_many
     before = infer._cached._cache_size()
     prior.condition_many(test.context, 2)
     train = (lag_tasks if name in NEEDS_LAGS else plain_tasks)(6, 8, 7)

@@ -25,7 +25,7 @@ from scoreprior.gp.kernels import (
 )
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import ClosedForm
-from scoreprior.learners._base import groups_by_size
+from scoreprior.learners._batches import groups_by_size
 from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.learners.gaussian_process import PooledGP, VanillaGP
 from scoreprior.tasks import Standardizer

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 import scoreprior as sp
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
-from scoreprior.learners import _base
+from scoreprior.learners import _batches
 from scoreprior.learners.mlap import MLAP, Constants, Joint, MetaBound, WeightGaussian, complexity, divergence
 from scoreprior.tasks import PaddedTasks
 from scoreprior.training import TrainingConfig
@@ -169,11 +169,11 @@ def test_the_prior_knows_the_common_slope_and_the_posterior_finds_the_offset(pri
 def test_a_new_rate_compiles_nothing(prior):
     tasks = lines(3, 8, 5)
     first = prior.condition_many(tasks, 0).predict([X] * 3)[0]
-    before = _base.infer_many._cached._cache_size()
+    before = _batches.infer_many._cached._cache_size()
     changed = replace(LEARNER, learning_rate=0.002, delta=0.2, training=TrainingConfig(1, 1e-3))
     other = changed.fit(lines(16, 6, 6), 0, progress=False)
     second = eqx.tree_at(lambda p: p.weights, other, prior.weights).condition_many(tasks, 0).predict([X] * 3)[0]
-    assert _base.infer_many._cached._cache_size() == before
+    assert _batches.infer_many._cached._cache_size() == before
     assert (first.mean != second.mean).any()
 
 

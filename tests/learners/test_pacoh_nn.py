@@ -178,7 +178,7 @@ def test_new_rates_and_strengths_compile_nothing():
     rng = np.random.default_rng(0)
     train = sp.TaskSet.from_arrays([rng.normal(size=(4, 1)) for _ in range(3)], [rng.normal(size=4) for _ in range(3)])
     SMALL.fit(train, 0, progress=False).condition([[0.0]], [1.0], 0)
-    caches = (_training._run_chunk, sp.learners._base.infer_many)
+    caches = (_training._run_chunk, sp.learners._batches.infer_many)
     before = [cache._cached._cache_size() for cache in caches]
     changes = {"confidence": 7.0, "weight_std": 0.3, "training.learning_rate": 0.1, "target_rate": 0.2}
     override(SMALL, changes).fit(train, 1, progress=False).condition([[0.0]], [1.0], 0)

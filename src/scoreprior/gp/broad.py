@@ -65,12 +65,12 @@ def target_size(context: PaddedTasks) -> Float[Array, ""]:
 def predict_broad(posterior: BroadPosterior, x: Float[Array, "q d"]) -> Mixture:
     """The marginals of y at x."""
 
-    def one(process: GaussianProcess, conditioned: Conditioned) -> tuple[Float[Array, " q"], Float[Array, " q"]]:
+    def one(process: GaussianProcess, conditioned: Conditioned) -> tuple[Float[Array, " q"], ...]:
         mean, variance = process.predict_marginals(conditioned, x)
-        return mean, jnp.sqrt(variance + process.noise_std**2)
+        return mean, jnp.sqrt(variance + process.noise_std**2), jnp.sqrt(variance)
 
-    locs, scales = jax.vmap(one)(posterior.processes, posterior.conditioned)
-    return Mixture(locs, scales, None, posterior.weights)
+    locs, scales, function_scales = jax.vmap(one)(posterior.processes, posterior.conditioned)
+    return Mixture(locs, scales, None, posterior.weights, function_scales)
 
 
 def draw_broad(posterior: BroadPosterior, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:

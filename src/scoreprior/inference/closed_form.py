@@ -42,4 +42,5 @@ def gaussian_mixture(process: GaussianProcess, state: Conditioned, x: Float[Arra
     mean, variance = process.predict_marginals(state, x)
     factors = process.scale_factors(mean, variance, process.kernel.diagonal(x), state.surprise)
     scales = factors * jnp.sqrt(variance + process.noise_std**2)
-    return Mixture(jnp.broadcast_to(mean, scales.shape), scales)
+    locs = jnp.broadcast_to(mean, scales.shape)
+    return Mixture(locs, scales, function_scales=factors * jnp.sqrt(variance))

@@ -38,7 +38,9 @@ class Denoised(Inference):
         """Marginals of y at x; queries do not see each other."""
         m = len(state.y)
         locs, scales, *_ = self.denoiser(with_known(state, _unknown(x)), observed=m)
-        return Mixture(locs[:, m:], scales[:, m:])  # type: ignore[index]
+        asked = scales[:, m:]  # type: ignore[index]
+        noise = self.denoiser.anchor.noise_std  # what observations have beside the function
+        return Mixture(locs[:, m:], asked, function_scales=jnp.sqrt(jnp.maximum(asked**2 - noise**2, 0.0)))
 
     def draw(self, state: PaddedTasks, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """One joint draw of observations y at x."""

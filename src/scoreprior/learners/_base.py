@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from scoreprior._compilation import LEVEL_1
 from scoreprior._types import KeyLike, as_key
+from scoreprior.learners._batches import draw_many, evaluate_many, groups_by_size, infer_in_chunks
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.tasks import InputEncoding, PaddedTasks, Standardizer, Task, TaskSet, bucket
 from scoreprior.tasks.checks import TaskError, check_query
@@ -60,8 +60,13 @@ class Prior(eqx.Module):
         """The predictive at x given a posterior state."""
 
     def draw(self, state: PyTree, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
-        """One joint draw at x given a posterior state, for methods that have such draws."""
-        raise NoDistributionError("This method gives no joint draws; predict(x).sample draws every point on its own.")
+        """One joint draw at x given a posterior state: of methods with particles, one of these."""
+        functions = self.evaluate(state, x).draws
+        if functions is None:
+            raise NoDistributionError(
+                "This method gives no joint draws; predict(x).sample draws every point on its own."
+            )
+        return functions[jax.random.randint(key, (), 0, len(functions))]
 
     def surprise(self, state: PyTree) -> Float[Array, "*n"]:
         """How probable known points that fit no better are among related tasks, given posterior states."""
@@ -86,6 +91,11 @@ class Prior(eqx.Module):
             batch = scaled.take(rows).padded(bucket(int(tasks.sizes[rows].max())))
             groups.append(Group(rows, infer_in_chunks(self.bare(), batch, keys[rows], chunk)))
         return Posteriors(self, groups, tasks)
+
+    def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
+        """n joint draws from the prior at x (q, d), in original units: those of a task without a known point."""
+        infer_key, draw_key = jax.random.split(as_key(key))
+        return self.condition([], [], infer_key).sample(x, draw_key, n)
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
         """Write the prior to a file that `load_prior` reads; the file appears whole or not at all.
@@ -241,50 +251,11 @@ class Posteriors(Sequence[Posterior]):
             row[: len(query)] = scaler.scale_x(query)
         mixtures = jax.tree.map(np.asarray, evaluate_many(self.prior.bare(), state, jnp.asarray(padded)))
         for i, query in enumerate(queries):
-            locs, scales, draws = (None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures[:3])
+            by_point = (mixtures.locs, mixtures.scales, mixtures.draws, mixtures.function_scales)
+            locs, scales, draws, function_scales = (
+                None if leaf is None else leaf[i, :, : len(query)] for leaf in by_point
+            )
             weights = None if mixtures.weights is None else mixtures.weights[i]
-            latent = Predictive(locs, scales, draws, weights).affine(scaler.y_std, scaler.y_mean)
+            standard = Predictive(locs, scales, draws, weights, function_scales)
+            latent = standard.affine(scaler.y_std, scaler.y_mean)
             yield through(latent, scaler.warp)
-
-
-def groups_by_size(sizes: Int[np.ndarray, " n"], least: int) -> list[Int[np.ndarray, " k"]]:
-    """Positions of tasks to pad together: small ones apart from large ones, where at least so many are small.
-
-    The smallest tasks have up to 8 points, the next ones up to 16, and so on; too few go with the next larger ones.
-    """
-    rest, groups, width = np.arange(len(sizes)), [], 8
-    while width < sizes.max():
-        small = sizes[rest] <= width
-        if small.sum() >= least:
-            groups.append(rest[small])
-            rest = rest[~small]
-        width *= 2
-    return [*groups, rest]
-
-
-def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: int) -> PyTree:
-    """`infer_many` in chunks of one size, the last filled up with repeats: one shape compiles, whatever the number."""
-    n = len(keys)
-    if n <= size:
-        return infer_many(prior, batch, keys)
-    rows = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
-    states = [infer_many(prior, PaddedTasks(*(leaf[chosen] for leaf in batch)), keys[chosen]) for chosen in rows]
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:n], *states)
-
-
-@eqx.filter_jit(**LEVEL_1)
-def infer_many(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray) -> PyTree:
-    """Posterior states of a batch of tasks, in one compiled call."""
-    return jax.vmap(prior.infer)(batch, keys)
-
-
-@eqx.filter_jit
-def draw_many(prior: Prior, state: PyTree, x: Float[Array, "q d"], keys: PRNGKeyArray) -> Float[Array, "n q"]:
-    """Joint draws of one task, in one compiled call."""
-    return jax.vmap(lambda key: prior.draw(state, x, key))(keys)
-
-
-@eqx.filter_jit
-def evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"]) -> Mixture:
-    """Predictives of a batch of tasks, in one compiled call."""
-    return jax.vmap(prior.evaluate)(state, x)

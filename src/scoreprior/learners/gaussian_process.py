@@ -93,6 +93,12 @@ class VanillaGPPrior(Prior):
     def evaluate(self, state: tuple[GaussianProcess, Conditioned], x: Float[Array, "q d"]) -> Mixture:
         return gaussian_mixture(*state, x)
 
+    def draw(
+        self, state: tuple[GaussianProcess, Conditioned], x: Float[Array, "q d"], key: PRNGKeyArray
+    ) -> Float[Array, " q"]:
+        process, conditioned = state
+        return process.sample(conditioned, x, key)
+
 
 # log of lengthscale, signal std and noise std in standardised units. The bounds keep the likelihood of a constant
 # context finite: without a floor its noise goes to zero and its density to infinity.

@@ -147,6 +147,10 @@ class GuardedPrior(Prior):
         is_broad = jax.random.bernoulli(coin_key, state.weight)
         return jnp.where(is_broad, draw_broad(state.broad, x, broad_key), self.member.draw(state.member, x, member_key))
 
+    def sample(self, x: Any, key: KeyLike, n: int) -> Float[np.ndarray, "n q"]:
+        """Draws of the member: the broad process is for tasks with known points."""
+        return self.member.sample(x, key, n)
+
     def surprise(self, state: GuardedState) -> Float[Array, "*n"]:
         """Twice the smaller tail probability, for there are two statistics; at most 1."""
         return jnp.minimum(2 * jnp.exp(jnp.min(self.tail.log_probabilities(state.statistics), axis=-1)), 1.0)

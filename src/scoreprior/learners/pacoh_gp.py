@@ -177,12 +177,20 @@ class PACOHGPPrior(Prior):
         return jax.vmap(lambda phi: phi.process().condition(*context))(self.particles)
 
     def evaluate(self, state: Conditioned, x: Float[Array, "q d"]) -> Mixture:
-        def one(phi: GPPrior, conditioned: Conditioned) -> tuple[Array, Array]:
+        def one(phi: GPPrior, conditioned: Conditioned) -> tuple[Array, Array, Array]:
             process = phi.process()
             mean, variance = process.predict_marginals(conditioned, x)
-            return mean, jnp.sqrt(variance + process.noise_std**2)
+            return mean, jnp.sqrt(variance + process.noise_std**2), jnp.sqrt(variance)
 
-        return Mixture(*jax.vmap(one)(self.particles, state))
+        locs, scales, function_scales = jax.vmap(one)(self.particles, state)
+        return Mixture(locs, scales, function_scales=function_scales)
+
+    def draw(self, state: Conditioned, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """A draw from the process of one of the particles."""
+        which_key, draw_key = jax.random.split(key)
+        which = jax.random.randint(which_key, (), 0, len(self.particles.log_noise))
+        phi, conditioned = jax.tree.map(lambda leaf: leaf[which], (self.particles, state))
+        return phi.process().sample(conditioned, x, draw_key)
 
 
 def hyper_prior(dim: int, config: PACOHGP) -> Gaussian:

@@ -58,6 +58,12 @@ class StackPrior(Prior):
     def evaluate(self, state: tuple[PyTree, ...], x: Float[Array, "q d"]) -> Mixture:
         return mix([each.evaluate(own, x) for each, own in zip(self.members, state)], self.weights)
 
+    def draw(self, state: tuple[PyTree, ...], x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
+        """A draw of one of the members, by their weights."""
+        which_key, draw_key = jax.random.split(key)
+        draws = jnp.stack([each.draw(own, x, draw_key) for each, own in zip(self.members, state)])
+        return draws[jax.random.categorical(which_key, jnp.log(self.weights))]
+
     def about(self) -> dict[str, Any]:
         return {} if self.notes is None else json.loads(self.notes)
 
