@@ -8,8 +8,11 @@ import pytest
 
 import scoreprior as sp
 from scoreprior.gp import ProcessConfig
-from scoreprior.gp.model import PooledTasks, new_task_process, start
+from scoreprior.gp.model import LEAST_LOG_STD, PooledTasks, new_task_process, parameters_of, start
 from scoreprior.gp.update import given_further
+from scoreprior.inference.average import Average
+from scoreprior.inference.closed_form import ClosedForm
+from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.tasks import PaddedTasks
 
 CONFIG = ProcessConfig(deviation=("linear", "matern52"), centres=6)
@@ -54,3 +57,47 @@ def test_tasks_without_a_point_change_nothing(tasks):
     x = np.linspace(-2, 2, 9, dtype=np.float32)[:, None]
     np.testing.assert_allclose(after.mean(x), before.mean(x), atol=1e-5)
     np.testing.assert_allclose(after.kernel(x, x), before.kernel(x, x), atol=1e-5)
+
+
+def test_hyper_parameters_are_found_in_the_process(tasks):
+    found = parameters_of(process_of(tasks))
+    with jax.enable_x64(True):
+        expected = start(jax.random.key(0), 1, CONFIG)
+    assert set(found) == set(expected)
+    for name, value in expected.items():  # single precision, and a noise with a floor of 0.003
+        np.testing.assert_allclose(found[name], value, atol=1e-3, err_msg=name)
+    assert found["spectral_std"] == LEAST_LOG_STD
+
+
+def test_a_prior_is_updated_as_its_processes_are(tasks):
+    sets = sp.TaskSet.from_arrays([[[0.0], [1.0]], [[0.5], [2.0]]], [[3.0, 1.0], [2.0, 5.0]])
+    process, simple = process_of(tasks), process_of(rows(tasks, slice(2)))
+    scaler = sp.Standardizer.fit(sets)
+    prior = FunctionPrior(scaler, Average(ClosedForm(process), ClosedForm(simple), 0.3))
+    updated = prior.update(sets).inference
+    padded = scaler.apply(sets).padded(dtype=np.float64)
+    for member, before in ((updated.first, process), (updated.second, simple)):
+        np.testing.assert_allclose(member.process.mean.weights, given_further(before, padded).mean.weights, rtol=1e-5)
+    assert updated.weight == 0.3
+    with pytest.raises(sp.TaskError, match="2 input columns"):
+        prior.update(sp.TaskSet.from_arrays([[[0.0, 1.0]]], [[1.0]]))
+    with pytest.raises(TypeError, match="fit it again to all tasks"):
+        sp.learner("last-value").fit(sets, 0).update(sets)
+
+
+@pytest.mark.slow
+def test_a_fit_goes_on_from_a_prior_of_the_same_parts_only(tasks):
+    made = sp.TaskSet.from_arrays(
+        list(np.linspace(-1, 1, 60).reshape(12, 5, 1)), list(np.ones((12, 5)) * [1, 2, 0, 1, 2])
+    )
+    few = {"process.evidence_evaluations": 3, "process.tuning_evaluations": 3, "process.starts": 1}
+    method = sp.learner("pooled-gp", **few)
+    first = method.fit(made.take(range(10)), 0)
+    again = method.fit(made, 0, init=first)
+    kept = [type(part) for part in first.inference.process.kernel.parts]
+    assert [type(part) for part in again.inference.process.kernel.parts] == kept
+    assert again.inference.process.kernel.parts[0].order == first.inference.process.kernel.parts[0].order
+    with pytest.raises(ValueError, match="other parts"):
+        sp.learner("hierarchical-gp", **few).fit(made, 0, init=first)
+    with pytest.raises(ValueError, match="closed form"):
+        method.fit(made, 0, init=sp.learner("last-value").fit(made, 0))

@@ -19,6 +19,7 @@ from scoreprior.cli.fit import fit_command
 from scoreprior.cli.inspect import inspect_command
 from scoreprior.cli.predict import predict_command
 from scoreprior.cli.reproduce import reproduce_command
+from scoreprior.cli.update import update_command
 
 _TOUR = """Learn a prior over functions from many small, related datasets; predict a new one with honest error bars.
 
@@ -30,6 +31,7 @@ A tour, with a table that has one row per point and a column that says which pat
   scoreprior inspect gcs.prior --plot prior.png --data readings.csv
   scoreprior predict gcs.prior new.csv --at query.csv --out predictions.csv
   scoreprior check gcs.prior held-out.csv --plot reliability.png
+  scoreprior update gcs.prior held-out.csv --out gcs.prior
   scoreprior methods
 
 Without a table: scoreprior demo. Exit codes: 0 fine, 1 the work failed, 2 the call was wrong.
@@ -41,6 +43,7 @@ app.command("fit", rich_help_panel=_OWN)(fit_command)
 app.command("inspect", rich_help_panel=_OWN)(inspect_command)
 app.command("predict", rich_help_panel=_OWN)(predict_command)
 app.command("check", rich_help_panel=_OWN)(check_command)
+app.command("update", rich_help_panel=_OWN)(update_command)
 
 
 def _version(asked: bool) -> None:

@@ -27,6 +27,7 @@ from scoreprior.gp.model import (
     centre_count,
     find_centres,
     new_task_process,
+    parameters_of,
     start,
     tail_scales,
 )
@@ -49,14 +50,19 @@ Intervals = Callable[[Float[np.ndarray, "n m"]], tuple[Float[np.ndarray, "n m"],
 
 
 def fit_process(
-    tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals: Intervals | None = None
+    tasks: PaddedTasks,
+    config: ProcessConfig,
+    key: PRNGKeyArray,
+    intervals: Intervals | None = None,
+    init: GaussianProcess | None = None,
 ) -> GaussianProcess:
     """The prior of a new task's function, fitted to standardised tasks (n, m).
 
     With `intervals`, its scale is calibrated by the probabilities of what targets stand for, not by densities: where
-    many values lie on a bound, a density there can be made as high as one dares.
+    many values lie on a bound, a density there can be made as high as one dares. With `init`, a process that was fitted
+    to some of these tasks, its parts stay and the predictive tuning starts at its hyper-parameters.
     """
-    return _fit(tasks, config, key, intervals).process(tasks)
+    return _fit(tasks, config, key, intervals, init).process(tasks)
 
 
 class ProcessAverage(NamedTuple):
@@ -68,15 +74,24 @@ class ProcessAverage(NamedTuple):
 
 
 def fit_average(
-    tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals: Intervals | None = None
+    tasks: PaddedTasks,
+    config: ProcessConfig,
+    key: PRNGKeyArray,
+    intervals: Intervals | None = None,
+    init: ProcessAverage | None = None,
 ) -> ProcessAverage:
     """The process, and the simple one (`ProcessConfig.simple`) where the average of both predicts better.
 
     The weight of the simple one is that of `stacking_weights` on leave-one-task-out predictions. Better means: later
     points of the training tasks, by more than two standard errors over tasks. Both processes were fitted to all of
-    these tasks, which favours whichever is more flexible; hence two.
+    these tasks, which favours whichever is more flexible; hence two. With `init` the weight is as it is there.
     """
-    full = _fit(tasks, config, key, intervals)
+    full = _fit(tasks, config, key, intervals, None if init is None else init.process)
+    if init is not None:
+        if init.simple is None:
+            return ProcessAverage(full.process(tasks))
+        simple = _fit(tasks, config.simple(), key, intervals, init.simple)
+        return ProcessAverage(full.process(tasks), simple.process(tasks), init.weight)
     if not config.tuning_evaluations or full.pool.used.sum() < FEWEST_TASKS:
         return ProcessAverage(full.process(tasks))
     simple = _fit(tasks, config.simple(), key, intervals)
@@ -129,7 +144,13 @@ def _log_probs(
     return jnp.swapaxes(jnp.stack(both), 1, 2), jnp.swapaxes(full.left_out.point_weights, 0, 1)
 
 
-def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals: Intervals | None) -> _Fitted:
+def _fit(
+    tasks: PaddedTasks,
+    config: ProcessConfig,
+    key: PRNGKeyArray,
+    intervals: Intervals | None,
+    init: GaussianProcess | None = None,
+) -> _Fitted:
     start_key, subset_key = jax.random.split(key)
     if config.mean == "auto" and axes(tasks) <= MOST_AXES:  # however many inputs categories add
         config = replace(config, mean="smooth")
@@ -137,13 +158,12 @@ def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals
     # Small noise makes the normal equations of w ill-conditioned: double precision here, and only here.
     with jax.enable_x64(True):
         pool = PooledTasks(_subset(tasks, config.evidence_tasks, config.most_points, subset_key), centres)
-        keys = jax.random.split(start_key, config.starts)
         options = [replace(config, deviation=(part,)) for part in config.deviation] if config.one_part else [config]
-        fits = [maximise_evidence(pool, [start(one, centres.shape[1], each) for one in keys], each) for each in options]
-        best = 0
-        if config.one_part:
-            best = int(np.argmin([predictive_loss(pool, fit, each) for fit, each in zip(fits, options)]))
-        parameters, config, scale, recorded = fits[best], options[best], None, None
+        if init is None:
+            parameters, config = _best(pool, options, jax.random.split(start_key, config.starts))
+        else:
+            parameters, config = _continued(init, options, centres.shape[1], start_key)
+        scale, recorded = None, None
         if config.tuning_evaluations:
             pool = PooledTasks(_subset(tasks, config.most_tasks, config.most_points, subset_key), centres)
             parameters = tune(pool, parameters, config)
@@ -152,6 +172,30 @@ def _fit(tasks: PaddedTasks, config: ProcessConfig, key: PRNGKeyArray, intervals
                 recorded = (jnp.asarray(middle), jnp.asarray(half_width))
             scale = fit_scale_calibration(pool, parameters, config, recorded) if config.scale_calibration else None
     return _Fitted(pool, parameters, config, scale, recorded)
+
+
+def _best(pool: PooledTasks, options: list[ProcessConfig], keys: PRNGKeyArray) -> tuple[Parameters, ProcessConfig]:
+    """The maximum of the evidence of the option that predicts best."""
+    dim = pool.centres.shape[1]
+    fits = [maximise_evidence(pool, [start(one, dim, each) for one in keys], each) for each in options]
+    if len(options) == 1:
+        return fits[0], options[0]
+    best = int(np.argmin([predictive_loss(pool, fit, each) for fit, each in zip(fits, options)]))
+    return fits[best], options[best]
+
+
+def _continued(
+    init: GaussianProcess, options: list[ProcessConfig], dim: int, key: PRNGKeyArray
+) -> tuple[Parameters, ProcessConfig]:
+    """The hyper-parameters of a fitted process, and the option that it was made by."""
+    known = parameters_of(init)
+    for config in options:
+        fresh = start(key, dim, config)
+        both = {name: jnp.asarray(known.get(name, value)) for name, value in fresh.items()}
+        own = {name for name in fresh if not name.startswith("mean")}  # a linear mean has but one of these
+        if own <= set(known) <= set(fresh) and all(both[name].shape == fresh[name].shape for name in fresh):
+            return both, config
+    raise ValueError("init is a process of other parts or inputs than these settings ask for; fit without it.")
 
 
 def _subset(tasks: PaddedTasks, most_tasks: int, most_points: int, key: PRNGKeyArray) -> PaddedTasks:

@@ -9,6 +9,8 @@ its uncertainty (there are only n tasks) stays in the prior of a new task:
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -100,6 +102,32 @@ def start(key: PRNGKeyArray, dim: int, config: ProcessConfig) -> Parameters:
     parameters["spectral_length"] = jnp.full(dim, jnp.log(5.0))
     parameters.setdefault("spectral_std", jnp.asarray(LEAST_LOG_STD, jnp.float64))
     return parameters
+
+
+def parameters_of(process: GaussianProcess) -> Parameters:
+    """The hyper-parameters that a fitted process was made of, but for its tails."""
+    mean, kernel = process.mean, process.kernel
+    assert isinstance(mean, BasisMean)
+    assert isinstance(kernel, Sum)
+    found: dict[str, Any] = {"noise": process.noise_std}
+    shared = mean.kernel.parts if isinstance(mean.kernel, Sum) else (mean.kernel,)
+    for part in shared:
+        if isinstance(part, Matern):
+            found |= {"mean_std": part.std, "mean_length": part.lengthscale}
+        elif isinstance(part, Linear):
+            found |= {"mean_linear": part.offset_std}
+    for part in kernel.parts:
+        if isinstance(part, Linear):
+            found |= {"linear_std": part.offset_std, "linear_slopes": part.slope_std}
+        elif isinstance(part, Matern):
+            name = "matern12" if part.order == 0.5 else "matern52"
+            found |= {f"{name}_std": part.std, f"{name}_length": part.lengthscale}
+        elif isinstance(part, SpectralComponent):
+            found |= {"spectral_std": part.std, "spectral_length": part.lengthscale}
+            frequency = part.frequency
+    # Rounded, so that in single precision, too, a part that is absent has the least logarithm.
+    logs: dict[str, Any] = {name: np.round(np.log(np.asarray(value, np.float64)), 6) for name, value in found.items()}
+    return logs | {"spectral_frequency": np.asarray(frequency, np.float64)}
 
 
 def log_hyper_prior(parameters: Parameters) -> Float[Array, ""]:

@@ -1,6 +1,6 @@
 """Functional Bayesian inference for one new task: network particles, measurement distributions, fSVGD, fVI, SVGD."""
 
-from scoreprior.inference._base import Inference
+from scoreprior.inference._base import Inference, NeedsAllTasksError
 from scoreprior.inference.anchored import AnchoredParticles, CentredParticles, ClosedFormDraws, WarmStart
 from scoreprior.inference.average import Average
 from scoreprior.inference.bnn import BNNConfig, Network, init_network, init_particles
@@ -26,6 +26,7 @@ __all__ = [
     "FVIHyper",
     "Inference",
     "MeasurementDistribution",
+    "NeedsAllTasksError",
     "Network",
     "Particles",
     "SVGDConfig",

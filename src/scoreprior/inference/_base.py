@@ -12,6 +12,10 @@ from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks
 
 
+class NeedsAllTasksError(TypeError):
+    """A prior was to learn from further tasks alone, and its method has no formula for that."""
+
+
 class Inference(eqx.Module):
     """How a task's few points become predictions; everything concerns ONE task in standardised units.
 
@@ -38,6 +42,12 @@ class Inference(eqx.Module):
     @abstractmethod
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """One joint draw from the prior, at x."""
+
+    def update(self, tasks: PaddedTasks) -> Inference:
+        """The inference given further tasks (n, m) beside those that it was learned from, where there is a formula."""
+        raise NeedsAllTasksError(
+            f"{self.describe().capitalize()} cannot learn from further tasks alone: fit it again to all tasks."
+        )
 
     @abstractmethod
     def describe(self) -> str:

@@ -46,6 +46,10 @@ class Average(Inference):
         draws = jnp.stack([each.sample(x, draw_key) for each in (self.first, self.second)])
         return draws[jax.random.bernoulli(coin_key, self.weight).astype(int)]
 
+    def update(self, tasks: PaddedTasks) -> Average:
+        """Both given further tasks, the weight as it is."""
+        return Average(self.first.update(tasks), self.second.update(tasks), self.weight)
+
     def describe(self) -> str:
         """What it is."""
         share = f"{float(self.weight):.0%}"

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior.gp.process import Conditioned, GaussianProcess
+from scoreprior.gp.update import given_further
 from scoreprior.inference._base import Inference
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks
@@ -31,6 +32,10 @@ class ClosedForm(Inference):
     def sample(self, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """An exact draw from the process."""
         return self.process.sample_prior(x, key)
+
+    def update(self, tasks: PaddedTasks) -> ClosedForm:
+        """The process given further tasks, its hyper-parameters as they are."""
+        return ClosedForm(given_further(self.process, tasks))
 
     def describe(self) -> str:
         """What it is."""

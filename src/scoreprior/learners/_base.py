@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior._types import KeyLike, as_key
+from scoreprior.inference._base import NeedsAllTasksError
 from scoreprior.learners._batches import draw_many, evaluate_many, groups_by_size, infer_in_chunks
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.tasks import InputEncoding, PaddedTasks, Standardizer, Task, TaskSet, bucket
@@ -96,6 +97,14 @@ class Prior(eqx.Module):
         """n joint draws from the prior at x (q, d), in original units: those of a task without a known point."""
         infer_key, draw_key = jax.random.split(as_key(key))
         return self.condition([], [], infer_key).sample(x, draw_key, n)
+
+    def update(self, tasks: TaskSet) -> Prior:
+        """The prior given further tasks beside those that it was learned from: of processes in closed form.
+
+        What all tasks share is learned from the new ones as well; hyper-parameters stay, which `fit(..., init=prior)`
+        adapts, given all tasks. Other methods need all tasks and say so.
+        """
+        raise NeedsAllTasksError("This method cannot learn from further tasks alone: fit it again to all tasks.")
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
         """Write the prior to a file that `load_prior` reads; the file appears whole or not at all.

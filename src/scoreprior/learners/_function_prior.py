@@ -18,7 +18,7 @@ from scoreprior.learners._base import Prior
 from scoreprior.learners._methods import method_of
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
-from scoreprior.tasks.checks import check_query
+from scoreprior.tasks.checks import TaskError, check_query
 
 
 class FunctionPrior(Prior):
@@ -52,6 +52,13 @@ class FunctionPrior(Prior):
         query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
         draws = _sample(self.inference, query, jax.random.split(as_key(key), n))
         return self.standardizer.unscale_y(np.asarray(draws, np.float64))
+
+    def update(self, tasks: TaskSet) -> FunctionPrior:
+        """The prior given further tasks, in the units of the first ones."""
+        if tasks.dim != self.dim:
+            raise TaskError(f"{tasks[0].name} has {tasks.dim} input columns; this prior was fitted with {self.dim}.")
+        padded = self.standardizer.apply(tasks).padded(dtype=np.float64)
+        return FunctionPrior(self.standardizer, self.inference.update(padded), self.notes)
 
     def about(self) -> dict[str, Any]:
         return {} if self.notes is None else json.loads(self.notes)

@@ -18,7 +18,7 @@ from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.fit import ProcessAverage, fit_average, fit_process
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import Conditioned, GaussianProcess
-from scoreprior.inference.average import average_of
+from scoreprior.inference.average import Average, average_of
 from scoreprior.inference.closed_form import ClosedForm, gaussian_mixture
 from scoreprior.learners._base import Prior
 from scoreprior.learners._function_prior import FunctionPrior
@@ -49,21 +49,39 @@ class PooledGP:
         """Shared smooth mean, additive deviations, averaged with the simple process where that helps."""
         return cls(ProcessConfig(), average=True)
 
-    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> FunctionPrior:
-        """Fit mean, kernel and noise to all tasks together."""
+    def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True, init: Prior | None = None) -> FunctionPrior:
+        """Fit mean, kernel and noise to all tasks together.
+
+        Args:
+            init: a prior that this method learned from some of these tasks, to start from: the search for the parts of
+                the process is left out, which takes most of the time.
+        """
+        known_average = None if init is None else average_in(init)
         standardizer = Standardizer.fit(tasks)
         padded = standardizer.apply(tasks).padded(dtype=np.float64)
         # Published results of real targets are by densities, whatever the step in which they were recorded.
         known = None if standardizer.warp.is_identity else partial(standardizer.intervals, step=resolution(tasks.y))
         if self.average:
-            fitted = fit_average(padded, self.process, as_key(key), known)
+            fitted = fit_average(padded, self.process, as_key(key), known, known_average)
         else:
-            fitted = ProcessAverage(fit_process(padded, self.process, as_key(key), known))
+            process = None if known_average is None else known_average.process
+            fitted = ProcessAverage(fit_process(padded, self.process, as_key(key), known, process))
         return FunctionPrior(standardizer, average_of(ClosedForm(fitted.process), fitted))
 
     def with_budget(self, share: float) -> PooledGP:
         """A share of the process's evaluations."""
         return replace(self, process=self.process.with_budget(share))
+
+
+def average_in(prior: Prior) -> ProcessAverage:
+    """The processes that a prior is made of."""
+    inference = getattr(prior.unguarded, "inference", None)
+    if isinstance(inference, ClosedForm):
+        return ProcessAverage(inference.process)
+    if isinstance(inference, Average) and isinstance(inference.first, ClosedForm):
+        assert isinstance(inference.second, ClosedForm)
+        return ProcessAverage(inference.first.process, inference.second.process, float(inference.weight))
+    raise ValueError("init must be a prior of a pooled process, in closed form.")
 
 
 class VanillaGPPrior(Prior):

@@ -151,6 +151,10 @@ class GuardedPrior(Prior):
         """Draws of the member: the broad process is for tasks with known points."""
         return self.member.sample(x, key, n)
 
+    def update(self, tasks: TaskSet) -> GuardedPrior:
+        """The member given further tasks; what is usual among related tasks stays as it was found."""
+        return replace(self, member=self.member.update(tasks))
+
     def surprise(self, state: GuardedState) -> Float[Array, "*n"]:
         """Twice the smaller tail probability, for there are two statistics; at most 1."""
         return jnp.minimum(2 * jnp.exp(jnp.min(self.tail.log_probabilities(state.statistics), axis=-1)), 1.0)

@@ -64,6 +64,10 @@ class StackPrior(Prior):
         draws = jnp.stack([each.draw(own, x, draw_key) for each, own in zip(self.members, state)])
         return draws[jax.random.categorical(which_key, jnp.log(self.weights))]
 
+    def update(self, tasks: TaskSet) -> StackPrior:
+        """All members given further tasks, with the weights as they are."""
+        return replace(self, members=tuple(each.update(tasks) for each in self.members))
+
     def about(self) -> dict[str, Any]:
         return {} if self.notes is None else json.loads(self.notes)
 
