@@ -19,7 +19,7 @@ import scoreprior as sp
 from scoreprior.bench.work import provenance
 from scoreprior.learners import Prior
 
-ENVIRONMENTS = ("physionet-gcs", "physionet-hct", "dose-response")
+ENVIRONMENTS = ("physionet-gcs", "physionet-hct")
 
 
 def rows(method: str, environment: str, number: int) -> list[dict]:

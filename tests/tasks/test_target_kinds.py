@@ -92,7 +92,9 @@ def test_the_map_is_fitted_to_how_targets_were_recorded():
     shares = rng.beta(2, 5, 500)
     found = sp.BinaryRate().warp(shares)
     assert (found.step, found.discrete, found.low, found.high) == (0.0, False, 0.0, 1.0)
-    assert 0 < found.room <= 0.05
+    assert found.room == 0.1
+    percents = rng.integers(0, 1001, 500) / 10
+    assert sp.Bounded(0, 100).warp(percents) == Logit(0.0, 100.0, 10.0, 0.1, True)
     assert sp.Positive().warp(rng.lognormal(size=500)) == Log(0.0, np.inf, 0.0, 0.0, False)
     assert sp.Positive().warp(rng.integers(1, 40, 500) / 10).low == 0.1
     assert sp.Count().warp(rng.poisson(3.0, 500).astype(float)).discrete

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import logsumexp
 
+from scoreprior._budget import share_of
 from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.evidence import maximise_evidence
@@ -44,6 +45,9 @@ from scoreprior.gp.scale_calibration import fit_scale_calibration
 from scoreprior.gp.significance import FEWEST_TASKS, is_significant
 from scoreprior.stacking import stacking_weights
 from scoreprior.tasks import PaddedTasks
+
+_CONTINUED = 0.25
+"""Share of the evaluations of predictive tuning that starts at the end of another one."""
 
 Intervals = Callable[[Float[np.ndarray, "n m"]], tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]]
 """From targets to what they stand for: middles and half widths of intervals (`Standardizer.intervals`)."""
@@ -166,7 +170,8 @@ def _fit(
         scale, recorded = None, None
         if config.tuning_evaluations:
             pool = PooledTasks(_subset(tasks, config.most_tasks, config.most_points, subset_key), centres)
-            parameters = tune(pool, parameters, config)
+            share = 1.0 if init is None else _CONTINUED
+            parameters = tune(pool, parameters, config, share_of(config.tuning_evaluations, share, least=1))
             if intervals is not None:
                 middle, half_width = intervals(np.asarray(pool.tasks.y))
                 recorded = (jnp.asarray(middle), jnp.asarray(half_width))

@@ -35,8 +35,8 @@ Recorded = tuple[Float[Array, "n m"], Float[Array, "n m"]]
 """What targets stand for: middles and half widths of intervals, as in `mixture_interval_log_prob`."""
 
 
-def tune(pool: PooledTasks, start: Parameters, config: ProcessConfig) -> Parameters:
-    """The hyper-parameters, tails included, that predict the later parts of tasks best."""
+def tune(pool: PooledTasks, start: Parameters, config: ProcessConfig, evaluations: int) -> Parameters:
+    """The hyper-parameters, tails included, that predict the later parts of tasks best, by so many evaluations."""
     start = start | _TAILS
     # A spectral component that the evidence did not ask for stays out.
     frozen = SPECTRAL if start["spectral_std"] <= LEAST_LOG_STD else ()
@@ -45,7 +45,7 @@ def tune(pool: PooledTasks, start: Parameters, config: ProcessConfig) -> Paramet
         (loss, _), gradient = _loss_and_gradient(parameters, start, pool, config)
         return loss, gradient
 
-    return minimise(objective, start, config.tuning_evaluations, frozen)[0]
+    return minimise(objective, start, evaluations, frozen)[0]
 
 
 def predictive_loss(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> float:

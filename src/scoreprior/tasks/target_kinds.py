@@ -21,12 +21,10 @@ from scoreprior.tasks.resolution import resolution
 from scoreprior.tasks.task import Task
 from scoreprior.tasks.warp import Identity, Log, Logit, Warp
 
-_MOST_ROOM = 0.05
-_NEAR = 0.05
-"""Continuous targets: room beyond the bounds is half the distance to the bounds that 5% of the values have, at most 5%
-of the range; less would put values on a bound far away from all others."""
+_ROOM = 0.1
 _STEPS_OF_ROOM = 2.0
-"""Bounded targets in steps: half a step of room is the least, but it sets the last values far apart from the others."""
+"""Bounded targets: room beyond the bounds is a tenth of the range, and at least two steps. Less would set values near a
+bound far apart from each other, where noise is as large as elsewhere."""
 _MOSTLY = 0.95
 """Share of bounded values on the grid above which they count as discrete: means of two scores may lie between."""
 
@@ -128,14 +126,8 @@ class Bounded(TargetKind):
         step = resolution(y)
         ends = np.array([self.low, self.high])
         whole = step > 0 and _on_grid(ends, step) and _on_grid(y, step, _MOSTLY)
-        return Logit(self.low, self.high, _STEPS_OF_ROOM * step or self._room(y), step, whole)
-
-    def _room(self, y: Float[np.ndarray, " n"]) -> float:
-        distances = np.minimum(y - self.low, self.high - y)
-        inside = distances[distances > 0]
-        span = self.high - self.low
-        near = 0.5 * np.quantile(inside, _NEAR) if len(inside) else span
-        return float(min(near, _MOST_ROOM * span))
+        room = max(_STEPS_OF_ROOM * step, _ROOM * (self.high - self.low))
+        return Logit(self.low, self.high, room, step, whole)
 
     def allows(self, y: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
         """Those from low to high."""
