@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,7 +94,7 @@ def test_the_map_is_fitted_to_how_targets_were_recorded():
     found = sp.BinaryRate().warp(shares)
     assert (found.step, found.discrete, found.low, found.high) == (0.0, False, 0.0, 1.0)
     assert found.room == 0.1
-    percents = rng.integers(0, 1001, 500) / 10
+    percents = rng.integers(0, 1001, 5000) / 10
     assert sp.Bounded(0, 100).warp(percents) == Logit(0.0, 100.0, 10.0, 0.1, True)
     assert sp.Positive().warp(rng.lognormal(size=500)) == Log(0.0, np.inf, 0.0, 0.0, False)
     assert sp.Positive().warp(rng.integers(1, 40, 500) / 10).low == 0.1
@@ -152,3 +153,11 @@ def test_standardised_targets_go_through_the_map_and_back():
     assert scaled.target == sp.Real()
     with pytest.raises(sp.TaskError, match="above 0"):
         scaler.apply(sp.TaskSet([sp.Task([0.0], [-1.0])]))
+
+
+def test_another_kind_leaves_the_rest_of_a_set_as_it_is():
+    frame = {"task": ["a", "a", "b", "b"], "place": ["north", "south", "south", "north"], "sold": [1.0, 2.0, 3.0, 5.0]}
+    tasks = sp.TaskSet.from_frame(pd.DataFrame(frame), task="task", inputs="place", target="sold")
+    changed = tasks.with_target(sp.Count())
+    assert changed.encoding == tasks.encoding is not None
+    assert (changed.input_names, changed.target_name) == (tasks.input_names, tasks.target_name)

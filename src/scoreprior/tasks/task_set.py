@@ -216,8 +216,8 @@ class TaskSet(Sequence[Task]):
 
     def with_target(self, target: TargetKind) -> TaskSet:
         """The set with another kind of target."""
-        labels = {"input_names": self.input_names, "target_name": self.target_name}
-        return TaskSet(self.tasks, **labels, target=target, allow_empty=True)  # type: ignore[arg-type]
+        labels: dict[str, Any] = {"input_names": self.input_names, "target_name": self.target_name}
+        return TaskSet(self.tasks, **labels, encoding=self.encoding, target=target, allow_empty=True)
 
     def split(self, *sizes: int | float, key: KeyLike | None = None) -> tuple[TaskSet, ...]:
         """Disjoint sets of tasks: one of each size (a count, or a fraction of n), and one with the rest.
