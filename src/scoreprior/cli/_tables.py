@@ -48,7 +48,7 @@ def input_names(text: str) -> tuple[str, ...]:
 def cycle_names(text: str) -> tuple[str, ...]:
     """The cycles in a comma-separated list, possibly none."""
     try:
-        return check_cycles(input_names(text)) if text else ()
+        return (text,) if text == "auto" else check_cycles(input_names(text)) if text else ()
     except TaskError as error:
         raise CallError(str(error)) from error
 
@@ -82,6 +82,7 @@ def read_tasks(
     encoding: InputEncoding | None = None,
     cycles: Sequence[str] = (),
     since: Since = "auto",
+    time: str | bool = False,
     one_task: bool = False,
     need_rows: bool = True,
 ) -> tuple[Reading, Table]:
@@ -105,9 +106,17 @@ def read_tasks(
     for at, name in enumerate((*columns.inputs, columns.target)):
         dropped[f"without {name}"] = int((~present[:, at] & present[:, :at].all(1) & ~nameless).sum())
     encoding, numbers = encode_table(
-        columns.inputs, labels, table.inputs, table.numbers[:, 0], encoding=encoding, cycles=cycles, since=since
+        columns.inputs,
+        labels,
+        table.inputs,
+        table.numbers[:, 0],
+        encoding=encoding,
+        cycles=cycles,
+        since=since,
+        time=time,
     )
-    grouping = group_rows(labels, numbers, order=columns.order, leading=encoding.leading)
+    in_time = encoding.time is not None
+    grouping = group_rows(labels, numbers, order=columns.order, leading=encoding.leading, recent=in_time)
     tasks = None
     if grouping.tasks:
         tasks = TaskSet(grouping.tasks, input_names=encoding.names, target_name=columns.target, encoding=encoding)
@@ -153,8 +162,13 @@ def tell(talk: Talk, reading: Reading, table: Table, columns: Columns) -> None:
     if reading.thinned:
         talk.warn(
             f"{count(reading.thinned, 'task')} of {table.path} {'has' if reading.thinned == 1 else 'have'} more than "
-            f"{MOST_POINTS} points; {MOST_POINTS} of each, evenly spread, are used."
+            f"{MOST_POINTS} points; {_used_points(tasks)} are used."
         )
+
+
+def _used_points(tasks: TaskSet | None) -> str:
+    in_time = tasks is not None and tasks.encoding is not None and tasks.encoding.time is not None
+    return f"the last {MOST_POINTS} of each" if in_time else f"{MOST_POINTS} of each, evenly spread,"
 
 
 def input_words(tasks: TaskSet) -> list[str]:

@@ -49,12 +49,14 @@ def group_rows(
     order: Order = "input",
     most_points: int | None = MOST_POINTS,
     leading: int | None = 0,
+    recent: bool = False,
 ) -> Grouping:
     """Tasks from one label and one row of numbers (d inputs, then the target) per point.
 
     Rows with an empty label or a number that is not finite are left out. Of a task with more than `most_points` other
-    rows, as many as that are used: evenly spread over the ordered rows, the first and the last among them. `leading` is
-    the input that rows are sorted by; None is none that has an order.
+    rows, as many as that are used: evenly spread over the ordered rows, the first and the last among them, or the last
+    ones if `recent`, which keeps the step between them. `leading` is the input that rows are sorted by; None is none
+    that has an order.
     """
     check_choices(order=order, most_points=most_points)
     complete = np.isfinite(numbers).all(axis=1)
@@ -63,16 +65,17 @@ def group_rows(
         if label and complete[row]:
             members[label].append(row)
     leading = None if order == "rows" else leading
-    tasks = [_task(label, numbers[rows], leading, most_points) for label, rows in members.items() if rows]
+    tasks = [_task(label, numbers[rows], leading, most_points, recent) for label, rows in members.items() if rows]
     thinned = sum(most_points is not None and len(rows) > most_points for rows in members.values())
     return Grouping(tuple(tasks), tuple(label for label, rows in members.items() if not rows), thinned)
 
 
-def _task(label: str, numbers: np.ndarray, leading: int | None, most_points: int | None) -> Task:
+def _task(label: str, numbers: np.ndarray, leading: int | None, most_points: int | None, recent: bool) -> Task:
     if leading is not None:
         numbers = numbers[np.argsort(numbers[:, leading], kind="stable")]
     if most_points is not None and len(numbers) > most_points:
-        numbers = numbers[np.linspace(0, len(numbers) - 1, most_points).round().astype(int)]
+        even = np.linspace(0, len(numbers) - 1, most_points).round().astype(int)
+        numbers = numbers[-most_points:] if recent else numbers[even]
     return Task(numbers[:, :-1], numbers[:, -1], label)
 
 
@@ -99,20 +102,24 @@ def tasks_from_columns(
     unlabelled = sum(not label for label in labels)
     if missing == "error":
         _check_complete(labels, numbers, names, rows)
-    grouping = group_rows(labels, numbers, order=order, most_points=most_points, leading=encoding.leading)
+    in_time = encoding.time is not None
+    grouping = group_rows(
+        labels, numbers, order=order, most_points=most_points, leading=encoding.leading, recent=in_time
+    )
     # The warnings are of the line that called TaskSet.from_frame or from_file.
     if unlabelled:
-        warnings.warn(f"{unlabelled} rows are without {names[0]!r} and were left out.", stacklevel=3)
+        warnings.warn(f"{unlabelled} rows are without {names[0]!r} and were left out.", stacklevel=4)
     if grouping.empty:
         gone = f"{len(grouping.empty)} tasks have no complete row and were left out: {listing(grouping.empty)}."
-        warnings.warn(gone, stacklevel=3)
+        warnings.warn(gone, stacklevel=4)
     if not grouping.tasks:
         raise TaskError("No task has a row with all inputs and the target present; nothing is left to learn from.")
     if grouping.thinned:
         warnings.warn(
             f"{grouping.thinned} of {len(grouping.tasks)} tasks have more than {most_points} points, of which "
-            f"{most_points} each, evenly spread, are used; pass most_points=None to use them all.",
-            stacklevel=3,
+            f"{most_points} each, {'the last' if in_time else 'evenly spread'}, are used; pass most_points=None to use "
+            "them all.",
+            stacklevel=4,
         )
     return grouping.tasks, encoding
 

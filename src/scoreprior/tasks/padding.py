@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from scoreprior.tasks.checks import TaskError
+from scoreprior.tasks.task import Task
 
 
 class PaddedTasks(NamedTuple):
@@ -35,6 +39,22 @@ class PaddedTasks(NamedTuple):
         # Random points, not evenly spaced ones: some are neighbours, which tell noise from roughness.
         lots = jnp.where(self.mask, jax.random.uniform(key, self.mask.shape), 2.0)
         return jnp.sort(jnp.argsort(lots, axis=1)[:, :points], axis=1)
+
+
+def pad(tasks: Sequence[Task], size: int | None, dtype: type[np.floating]) -> PaddedTasks:
+    """One batch of the tasks, padded to `size` points or to the largest."""
+    largest = max(1, *map(len, tasks))
+    size = largest if size is None else size
+    if size < largest:
+        raise TaskError(f"Tasks of up to {largest} points do not fit a batch of size {size}.")
+    x = np.zeros((len(tasks), size, tasks[0].dim), dtype)
+    y = np.zeros((len(tasks), size), dtype)
+    mask = np.zeros((len(tasks), size), bool)
+    for i, task in enumerate(tasks):
+        x[i, : len(task)], y[i, : len(task)], mask[i, : len(task)] = task.x, task.y, True
+    if dtype == np.float64:
+        return PaddedTasks(x, y, mask)  # type: ignore[arg-type]
+    return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
 
 
 def points_at(leaf: Any, kept: Int[Array, "n k"] | None) -> Any:

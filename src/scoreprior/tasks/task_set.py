@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, SupportsIndex, overload
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
 from scoreprior.tasks.checks import TaskError, column_names
 from scoreprior.tasks.context_target import ContextTarget
-from scoreprior.tasks.contexts import context_mask
+from scoreprior.tasks.contexts import context_masks
 from scoreprior.tasks.encoding import InputEncoding, kinds_of
-from scoreprior.tasks.files import FilePath, read_table
-from scoreprior.tasks.frames import columns_from_frame
+from scoreprior.tasks.files import FilePath
+from scoreprior.tasks.frames import FrameColumns, columns_from_file, columns_from_frame
 from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
 from scoreprior.tasks.input_kinds import Since
-from scoreprior.tasks.padding import PaddedTasks
+from scoreprior.tasks.padding import PaddedTasks, pad
+from scoreprior.tasks.rolling_origin import rolling_origin
 from scoreprior.tasks.target_kinds import Real, TargetKind
 from scoreprior.tasks.task import Task
 
@@ -114,6 +115,7 @@ class TaskSet(Sequence[Task]):
         most_points: int | None = MOST_POINTS,
         cycles: Sequence[str] = (),
         since: Since = "auto",
+        time: str | bool = False,
         encoding: InputEncoding | None = None,
     ) -> TaskSet:
         """Tasks from a data frame in long form (pandas, polars, pyarrow, ...), one row per point.
@@ -130,24 +132,45 @@ class TaskSet(Sequence[Task]):
                 warning where a row lacks its task or a task has no row left.
             order: "input" sorts the rows of a task by the first input that is no category, ties as given; "rows" keeps
                 them as given. Order matters: later rows are predicted from earlier ones.
-            most_points: of a longer task as many rows as this are used, evenly spread, with a warning; None uses all.
-            cycles: of "day", "week", "year", those whose phase is to be an input beside a date.
+            most_points: of a longer task as many rows as this are used, evenly spread or with `time` the last, with a
+                warning; None uses all.
+            cycles: of "day", "week", "year", those whose phase is to be an input beside a date; "auto" takes those that
+                rows are close enough together, and tasks long enough, to show.
             since: count time from one date for all tasks ("calendar"), from each task's first row ("task"), or "auto":
                 from first rows if a typical task spans less than a tenth of the table's time.
+            time: input column that is time, for forecasts: rows are sorted by it. True finds it: the first of dates,
+                else the first of numbers that rise from row to row of a task as given.
             encoding: how another table was read (`tasks.encoding`, `prior.encoding`), to read this one alike.
         """
-        check_choices(missing=missing, order=order, most_points=most_points)
-        names = column_names(task, inputs, target)
-        columns = columns_from_frame(frame, names[0], names[1:-1], names[-1], kinds_of(encoding))
-        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
-        reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
-        tasks, encoding = tasks_from_columns(*columns, names, np.arange(len(columns.target)), **options, **reading)
-        return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding, target=target_kind)
+        return cls._read(
+            partial(columns_from_frame, frame),
+            task=task,
+            inputs=inputs,
+            target=target,
+            target_kind=target_kind,
+            missing=missing,
+            order=order,
+            most_points=most_points,
+            encoding=encoding,
+            cycles=cycles,
+            since=since,
+            time=time,
+        )
 
     @classmethod
     def from_file(
+        cls, path: FilePath, *, task: str, inputs: str | Sequence[str], target: str, **options: Any
+    ) -> TaskSet:
+        """Tasks from a CSV or Parquet file, one row per point; arguments and options as of `from_frame`.
+
+        The file is read as `scoreprior fit` reads it: separators, decimal commas and encodings are recognised.
+        """
+        return cls._read(partial(columns_from_file, path), task=task, inputs=inputs, target=target, **options)
+
+    @classmethod
+    def _read(
         cls,
-        path: FilePath,
+        read: Callable[..., tuple[FrameColumns, np.ndarray]],
         *,
         task: str,
         inputs: str | Sequence[str],
@@ -156,21 +179,14 @@ class TaskSet(Sequence[Task]):
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
-        cycles: Sequence[str] = (),
-        since: Since = "auto",
         encoding: InputEncoding | None = None,
+        **reading: Any,
     ) -> TaskSet:
-        """Tasks from a CSV or Parquet file, one row per point; arguments as of `from_frame`.
-
-        The file is read as `scoreprior fit` reads it: separators, decimal commas and encodings are recognised.
-        """
         check_choices(missing=missing, order=order, most_points=most_points)
         names = column_names(task, inputs, target)
-        table = read_table(path, names[-1:], inputs=names[1:-1], kinds=kinds_of(encoding), label=names[0])
-        columns = (table.labels or [], table.inputs, table.numbers[:, 0])
+        columns, rows = read(names, kinds_of(encoding))
         options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
-        reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
-        tasks, encoding = tasks_from_columns(*columns, names, table.rows, **options, **reading)
+        tasks, encoding = tasks_from_columns(*columns, names, rows, **options, encoding=encoding, **reading)
         return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding, target=target_kind)
 
     def __len__(self) -> int:
@@ -241,36 +257,25 @@ class TaskSet(Sequence[Task]):
         of its context points. Without a key the first points are the context; with one, a random subset.
         Both parts have at least one point.
         """
-        generator = None if key is None else as_generator(key)
-        contexts, targets = [], []
-        for task in self.tasks:
-            chosen = context_mask(task, context, generator)
-            if chosen.all() or not chosen.any():
-                raise TaskError(
-                    f"{task.name} with {len(task)} points cannot give {int(chosen.sum())} to the context and "
-                    "still have both parts non-empty; use a smaller context or leave the task out."
-                )
-            contexts.append(task.take(chosen))
-            targets.append(task.take(~chosen))
-        return ContextTarget(self._with(contexts), self._with(targets))
+        masks = context_masks(self.tasks, context, None if key is None else as_generator(key))
+        contexts = self._with(task.take(mask) for task, mask in zip(self.tasks, masks))
+        return ContextTarget(contexts, self._with(task.take(~mask) for task, mask in zip(self.tasks, masks)))
+
+    def rolling_origin(self, horizon: int, origins: int = 3, *, least: int = 1) -> ContextTarget:
+        """Forecasts to judge a method by: the next `horizon` rows predicted from all rows of the task before them.
+
+        Of a task with m rows, the last origins are m - horizon, m - 2 horizon, ...: at most `origins` of them, where at
+        least `least` rows are known. Each is a pair of its own; tasks that are too short have none. Rows are taken in
+        their order, so tasks must run in time. `evaluate_pairs` takes the pairs.
+        """
+        return rolling_origin(self, horizon, origins, least)
 
     def padded(self, size: int | None = None, *, dtype: type[np.floating] = np.float32) -> PaddedTasks:
         """One batch, padded to `size` points (the largest task if not given).
 
         Single precision gives JAX arrays; double precision NumPy's, for computations that enable it.
         """
-        largest = max(1, int(self.sizes.max()))
-        size = largest if size is None else size
-        if size < largest:
-            raise TaskError(f"Tasks of up to {largest} points do not fit a batch of size {size}.")
-        x = np.zeros((len(self), size, self.dim), dtype)
-        y = np.zeros((len(self), size), dtype)
-        mask = np.zeros((len(self), size), bool)
-        for i, task in enumerate(self.tasks):
-            x[i, : len(task)], y[i, : len(task)], mask[i, : len(task)] = task.x, task.y, True
-        if dtype == np.float64:
-            return PaddedTasks(x, y, mask)  # type: ignore[arg-type]
-        return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
+        return pad(self.tasks, size, dtype)
 
     def _with(self, tasks: Iterable[Task]) -> TaskSet:
         return TaskSet(
