@@ -24,6 +24,7 @@ class TimeAxis:
         column: name of the input column that is time.
         step: the usual one between rows, as numbers are; of dates, in seconds.
         months: the usual step of dates that are all of one day of the month, 0 where they are not.
+        month_ends: whether that is the last one.
         weekdays: of daily dates, those that occur, Monday 0; empty where all do.
         varying: other input columns that change within a task: nothing tells what they will be.
     """
@@ -31,6 +32,7 @@ class TimeAxis:
     column: str
     step: float
     months: int = 0
+    month_ends: bool = False
     weekdays: tuple[int, ...] = ()
     varying: tuple[str, ...] = ()
 
@@ -69,10 +71,10 @@ class TimeAxis:
         if self.months:
             month = last.astype("datetime64[M]")
             following = month + self.months * np.arange(1, rows + 1)
-            # Of dates at the end of a month there are none in a shorter one: its own end then.
             ends = (following + 1).astype("datetime64[D]") - _DAY
             same_day = following.astype("datetime64[D]") + (last.astype("datetime64[D]") - month)
-            return np.minimum(same_day, ends).astype("datetime64[us]")
+            # A day that a short month does not have is that month's last.
+            return (ends if self.month_ends else np.minimum(same_day, ends)).astype("datetime64[us]")
         if self.weekdays:
             after = last + _DAY * np.arange(1, 7 * rows + 1)
             return after[np.isin(_weekday(after), self.weekdays)][:rows]
@@ -121,20 +123,20 @@ def _is_constant(column: Column, tasks: np.ndarray) -> bool:
     return len(set(zip(tasks.tolist(), values.tolist()))) == len(set(tasks.tolist()))
 
 
-def _calendar(values: np.ndarray, tasks: np.ndarray, usual: float) -> tuple[int, tuple[int, ...]]:
-    """Months between rows, if that is their step; weekdays that occur, if days are their step and some do not."""
+def _calendar(values: np.ndarray, tasks: np.ndarray, usual: float) -> tuple[int, bool, tuple[int, ...]]:
+    """Months between rows, if that is their step, and whether at their ends; weekdays of daily rows, if not all."""
     days = values.astype("datetime64[D]")
     if not (values == days).all():
-        return 0, ()
+        return 0, False, ()
     months = values.astype("datetime64[M]")
     day = (days - months.astype("datetime64[D]")).astype(int)
     ends = (months + 1).astype("datetime64[D]") - _DAY == days
     if usual >= 28 * 86_400e6 and (len(set(day)) == 1 or ends.all()):
         order = np.lexsort((values, tasks))
         steps = np.diff(months[order].astype(int))[np.diff(tasks[order]) == 0]
-        return max(1, round(float(np.median(steps)))), ()
+        return max(1, round(float(np.median(steps)))), len(set(day)) > 1, ()
     weekdays = tuple(sorted(set(_weekday(values).tolist())))
-    return 0, weekdays if usual == 86_400e6 and len(weekdays) < 7 else ()
+    return 0, False, weekdays if usual == 86_400e6 and len(weekdays) < 7 else ()
 
 
 def _weekday(values: np.ndarray) -> np.ndarray:
