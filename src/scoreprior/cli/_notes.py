@@ -107,7 +107,8 @@ def read_notes(header: dict[str, Any], dim: int, encoding: InputEncoding | None 
     number = dim if encoding is None else len(encoding.inputs)
     if isinstance(named, dict) and len(named.get("inputs", ())) == number:
         order: Order = "input" if named.get("order", "input") == "input" else "rows"  # version 0.1 wrote "file"
-        columns = Columns(named["task"], tuple(named["inputs"]), named["target"], order)
+        known = {name: named.get(name) for name in ("noise", "replicates")}
+        columns = Columns(named["task"], tuple(named["inputs"]), named["target"], order, **known)
     if isinstance(domain, dict) and len(domain.get("low", ())) == len(domain.get("high", ())) == dim:
         box = np.array([domain["low"], domain["high"]], float)
     return Notes(columns, box, header, encoding)

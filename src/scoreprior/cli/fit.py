@@ -46,6 +46,13 @@ def fit_command(
         str, typer.Option(help="Phases of dates as inputs: of day, week, year, separated by commas; auto; none.")
     ] = "",
     since: Annotated[Since, typer.Option(help="Count time from one date, or from each task's first row.")] = "auto",
+    noise: Annotated[
+        str | None, typer.Option(help="Column with the known standard deviation of a row's target.")
+    ] = None,
+    replicates: Annotated[
+        str | None, typer.Option(help="Column that says how many measurements a row is the mean of.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column that says how much a task counts in learning.")] = None,
     horizon: Annotated[
         int | None, typer.Option(min=1, help="Forecast: judge by, and later predict, the next so many rows of a task.")
     ] = None,
@@ -67,7 +74,7 @@ def fit_command(
     Example: scoreprior fit readings.csv --task patient --inputs hour --target gcs --out gcs.prior
     """
     with talking(quiet, as_json, debug) as talk:
-        columns = Columns(task, input_names(inputs), target, order)
+        columns = Columns(task, input_names(inputs), target, order, noise, replicates, weight)
         kind = None if target_kind is None and bounds is None else chosen_kind(target_kind or "real", bounds)
         dates = {"since": since} | time_options(cycle, horizon, time, columns)
         options: dict[str, Any] = {"method": method, "quick": quick, "hold_out": hold_out, "kind": kind, "dates": dates}
@@ -118,7 +125,7 @@ def run_fit(
     if hold_out:
         unfit = diagnostics.LAG_RULES if columns.order == "input" else ()  # rows in order of a lag would be in no order
         rivals = {rule: choose(rule, quick) for rule in diagnostics.RULES if rule != method and rule not in unfit}
-        held_out, left_out = _judge(talk, tasks, method, chosen, rivals, horizon, seed)
+        held_out, left_out = _judge(talk, tasks, columns, method, chosen, rivals, horizon, seed)
         shown = [] if held_out is None else [with_caption(_comparison.grid(held_out, columns.target), horizon)]
     talk.say(f"Training {method} on all {len(tasks)} tasks ...")
     prior = _guarded(chosen.fit(tasks, seed, progress=talk.progress), tasks, left_out)
@@ -145,6 +152,7 @@ def choose(method: str, quick: bool) -> MetaLearner:
 def _judge(
     talk: Talk,
     tasks: TaskSet,
+    columns: Columns,
     method: str,
     chosen: MetaLearner,
     rivals: dict[str, MetaLearner],
@@ -166,10 +174,13 @@ def _judge(
     if not part.is_point:
         left_out = surprise_of(Guarded().guard(part, split.meta_train), split.meta_test.whole, seed)
     judged = _guarded(part, split.meta_train, left_out)
-    found = diagnostics.compare(
-        {method: judged, **rivals}, split, seed, optional=diagnostics.LAG_RULES, progress=talk.progress
-    )
+    # Rules that cannot use what is known of rows are no rivals.
+    plain = not any(task.weight != 1 or task.noise_is_known for task in tasks)
+    optional = diagnostics.LAG_RULES if plain else tuple(rivals)
+    found = diagnostics.compare({method: judged, **rivals}, split, seed, optional=optional, progress=talk.progress)
     found = found if horizon is None else found.per_task
+    if not plain and (gone := [rule for rule in rivals if rule not in found.rules]):
+        talk.say(f"Rules that cannot use {' or '.join(columns.extra)} are not compared with: {', '.join(gone)}.")
     for text in _comparison.rule_words(found) + _comparison.narrow_words(method, found.coverage):
         talk.warn(text)
     return _comparison.record(found), left_out

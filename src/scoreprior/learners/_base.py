@@ -21,9 +21,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from scoreprior._compilation import LEVEL_1
 from scoreprior._types import KeyLike, as_key
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
-from scoreprior.tasks import InputEncoding, PaddedTasks, Standardizer, Task, TaskSet, bucket
+from scoreprior.tasks import InputEncoding, PaddedTasks, PointNoise, Standardizer, Task, TaskSet, bucket
 from scoreprior.tasks.checks import TaskError, check_query
 from scoreprior.tasks.frames import encode_frame
+from scoreprior.tasks.padding import groups_by_size, pad_noise
 from scoreprior.warped_predictive import through
 
 _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
@@ -48,6 +49,8 @@ class Prior(eqx.Module):
     """
 
     standardizer: eqx.AbstractVar[Standardizer]
+    # Whether it uses what is known of the noise of points; then `evaluate` takes that of the queries, too.
+    uses_noise: ClassVar[bool] = False
     # Tasks inferred at once: a batch whose working set leaves the cache is slower than several small ones.
     chunk: ClassVar[int | None] = None
 
@@ -67,11 +70,15 @@ class Prior(eqx.Module):
         """How probable known points that fit no better are among related tasks, given posterior states."""
         raise NoDistributionError("This prior does not judge known points: fit it by sp.Guarded(method).")
 
-    def condition(self, x: Any, y: Any, key: KeyLike) -> Posterior:
-        """Posterior given the few points (x, y) of a new task; no points gives the prior predictive."""
+    def condition(self, x: Any, y: Any, key: KeyLike, *, noise: Any = None, replicates: Any = None) -> Posterior:
+        """Posterior given the few points (x, y) of a new task; no points gives the prior predictive.
+
+        `noise` (m,) is their known standard deviation, `replicates` how many measurements each is the mean of.
+        """
         if np.size(y) == 0:
             x, y = np.zeros((0, self.dim)), np.zeros(0)
-        return self.condition_many(TaskSet([Task(x, y, "the new task")], allow_empty=True), key)[0]
+        task = Task(x, y, "the new task", noise=noise, replicates=replicates)
+        return self.condition_many(TaskSet([task], allow_empty=True), key)[0]
 
     def condition_many(self, tasks: TaskSet, key: KeyLike) -> Posteriors:
         """Posteriors of many tasks in one compiled call; task i uses the i-th key split from `key`."""
@@ -79,7 +86,9 @@ class Prior(eqx.Module):
             tasks = TaskSet(tasks, allow_empty=True)
         if tasks.dim != self.dim:
             raise TaskError(f"{tasks[0].name} has {tasks.dim} input columns; this prior was fitted with {self.dim}.")
-        scaled, keys = self.standardizer.apply(tasks), jax.random.split(as_key(key), len(tasks))
+        # How much a task counts in learning says nothing of what its points say.
+        scaled = self.standardizer.apply(tasks, noise=self.uses_noise, weights=True).map(lambda each: each.counted_once)
+        keys = jax.random.split(as_key(key), len(tasks))
         chunk = self.chunk or len(tasks)
         groups = []
         for rows in groups_by_size(tasks.sizes, _CHUNKS_WORTH_COMPILING * chunk):
@@ -158,8 +167,7 @@ class Posterior:
         new = Task(x, y, self.context.name)
         if new.x.shape[1] != self.prior.dim:
             raise TaskError(f"x has {new.x.shape[1]} columns; this prior was fitted with {self.prior.dim}.")
-        x, y = np.concatenate([self.context.x, new.x]), np.concatenate([self.context.y, new.y])
-        return self.prior.condition(x, y, key)
+        return self.prior.condition_many(TaskSet([self.context.joined(new)]), key)[0]
 
     def predict(self, x: Any) -> Predictive:
         """Predictive distribution of y at x (q, d), in original units."""
@@ -224,42 +232,35 @@ class Posteriors(Sequence[Posterior]):
             values[rows] = np.asarray(self.prior.surprise(state))
         return values
 
-    def predict(self, xs: Sequence[Any]) -> list[Predictive]:
-        """Predictives of all tasks at their own query points, in one compiled call for each batch."""
+    def predict(self, xs: Sequence[Any], *, rows: Sequence[Task] | None = None) -> list[Predictive]:
+        """Predictives of all tasks at their own query points, in one compiled call for each batch.
+
+        With `rows`, tasks at the same points, of measurements with the noise and the replicates that they tell.
+        """
         if len(xs) != self._n:
             raise TaskError(f"{len(xs)} sets of query points were given for {self._n} tasks.")
         queries = [check_query(x, self.prior.dim) for x in xs]
         found: dict[int, Predictive] = {}
-        for rows, state in self.groups:
-            found |= zip(rows.tolist(), self._predict(state, [queries[row] for row in rows]))
+        for at, state in self.groups:
+            known = None if rows is None else [rows[row] for row in at]
+            found |= zip(at.tolist(), self._predict(state, [queries[row] for row in at], known))
         return [found[row] for row in range(self._n)]
 
-    def _predict(self, state: PyTree, queries: Sequence[Float[np.ndarray, "q d"]]) -> Iterator[Predictive]:
-        scaler = self.prior.standardizer
+    def _predict(
+        self, state: PyTree, queries: Sequence[Float[np.ndarray, "q d"]], rows: Sequence[Task] | None
+    ) -> Iterator[Predictive]:
+        scaler, noise = self.prior.standardizer, None
         padded = np.zeros((len(queries), bucket(max(map(len, queries))), self.prior.dim), np.float32)
         for row, query in zip(padded, queries):
             row[: len(query)] = scaler.scale_x(query)
-        mixtures = jax.tree.map(np.asarray, evaluate_many(self.prior.bare(), state, jnp.asarray(padded)))
+        if rows is not None and (known := pad_noise(rows, padded.shape[1], np.float32)) is not None:
+            noise = known._replace(variance=known.variance / scaler.y_std**2)
+        mixtures = jax.tree.map(np.asarray, evaluate_many(self.prior.bare(), state, jnp.asarray(padded), noise))
         for i, query in enumerate(queries):
             locs, scales, draws = (None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures[:3])
             weights = None if mixtures.weights is None else mixtures.weights[i]
             latent = Predictive(locs, scales, draws, weights).affine(scaler.y_std, scaler.y_mean)
             yield through(latent, scaler.warp)
-
-
-def groups_by_size(sizes: Int[np.ndarray, " n"], least: int) -> list[Int[np.ndarray, " k"]]:
-    """Positions of tasks to pad together: small ones apart from large ones, where at least so many are small.
-
-    The smallest tasks have up to 8 points, the next ones up to 16, and so on; too few go with the next larger ones.
-    """
-    rest, groups, width = np.arange(len(sizes)), [], 8
-    while width < sizes.max():
-        small = sizes[rest] <= width
-        if small.sum() >= least:
-            groups.append(rest[small])
-            rest = rest[~small]
-        width *= 2
-    return [*groups, rest]
 
 
 def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: int) -> PyTree:
@@ -268,7 +269,7 @@ def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: 
     if n <= size:
         return infer_many(prior, batch, keys)
     rows = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
-    states = [infer_many(prior, PaddedTasks(*(leaf[chosen] for leaf in batch)), keys[chosen]) for chosen in rows]
+    states = [infer_many(prior, batch.take(chosen), keys[chosen]) for chosen in rows]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:n], *states)
 
 
@@ -285,6 +286,6 @@ def draw_many(prior: Prior, state: PyTree, x: Float[Array, "q d"], keys: PRNGKey
 
 
 @eqx.filter_jit
-def evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"]) -> Mixture:
+def evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"], noise: PointNoise | None = None) -> Mixture:
     """Predictives of a batch of tasks, in one compiled call."""
-    return jax.vmap(prior.evaluate)(state, x)
+    return jax.vmap(prior.evaluate)(state, x, *(() if noise is None else (noise,)))

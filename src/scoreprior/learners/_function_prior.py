@@ -17,7 +17,7 @@ from scoreprior.inference import Inference
 from scoreprior.learners._base import Prior
 from scoreprior.learners._methods import method_of
 from scoreprior.predictive import Mixture
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.tasks import PaddedTasks, PointNoise, Standardizer, TaskSet
 from scoreprior.tasks.checks import check_query
 
 
@@ -41,8 +41,14 @@ class FunctionPrior(Prior):
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
         return self.inference.infer(context, key)
 
-    def evaluate(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
-        return self.inference.predict(state, x)
+    @property
+    def uses_noise(self) -> bool:  # type: ignore[override]
+        """If its inference does."""
+        return self.inference.uses_noise
+
+    def evaluate(self, state: PyTree, x: Float[Array, "q d"], noise: PointNoise | None = None) -> Mixture:
+        known: Any = () if noise is None else (noise,)
+        return self.inference.predict(state, x, *known)
 
     def draw(self, state: PyTree, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         return self.inference.draw(state, x, key)

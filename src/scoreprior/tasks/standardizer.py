@@ -19,6 +19,11 @@ _INDICATOR_STD = 0.5
 """The standard deviation of an input that is 1 in half of the rows and 0 in the others."""
 
 
+NOISE_METHODS = "pooled-gp, hierarchical-gp and vanilla-gp"
+WEIGHT_METHODS = "pooled-gp and hierarchical-gp"
+"""Methods that use what is known of rows and tasks, in words."""
+
+
 @dataclass(frozen=True, eq=False)
 class Standardizer:
     """The map to zero mean and unit variance of the pooled meta-training points, frozen.
@@ -101,10 +106,31 @@ class Standardizer:
         """`rounding_interval` of targets in standardised units."""
         return self.rounding_interval(self.warp.inverse(scaled * self.y_std + self.y_mean), step)
 
-    def apply(self, tasks: TaskSet) -> TaskSet:
-        """Tasks in standardised units."""
+    def apply(self, tasks: TaskSet, *, noise: bool = False, weights: bool = False) -> TaskSet:
+        """Tasks in standardised units, for a method that uses known noise or weights of tasks, or none of it.
+
+        Nothing that is known of tasks is ignored: what the method cannot use is a `TaskError`.
+        """
         self.kind.check(tasks)
-        return tasks.with_target(Real()).map(lambda task: Task(self.scale_x(task.x), self.scale_y(task.y), task.name))
+        if any(task.noise_is_known for task in tasks):
+            if not noise:
+                raise TaskError(f"This method cannot use known noise or replicate counts; {NOISE_METHODS} can.")
+            if not self.warp.is_identity:
+                raise TaskError(f"Known noise is that of real targets; {tasks.target_name} is {self.kind.words}.")
+        if not weights and any(task.weight != 1 for task in tasks):
+            raise TaskError(f"This method cannot use weights of tasks; {WEIGHT_METHODS} can.")
+        return tasks.with_target(Real()).map(self._scale)
+
+    def _scale(self, task: Task) -> Task:
+        noise = None if task.noise is None else task.noise / self.y_std
+        return Task(
+            self.scale_x(task.x),
+            self.scale_y(task.y),
+            task.name,
+            noise=noise,
+            replicates=task.replicates,
+            weight=task.weight,
+        )
 
 
 def _is_constant(column: np.ndarray) -> bool:

@@ -16,10 +16,11 @@ import numpy as np
 from jaxtyping import Bool
 
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
-from scoreprior.tasks.checks import TaskError, column_names
+from scoreprior.tasks.checks import TaskError, column_names, looks_like_one_table
 from scoreprior.tasks.context_target import ContextTarget
 from scoreprior.tasks.contexts import context_masks
 from scoreprior.tasks.encoding import InputEncoding, kinds_of
+from scoreprior.tasks.extra_columns import check_extra, extra_columns
 from scoreprior.tasks.files import FilePath
 from scoreprior.tasks.frames import FrameColumns, columns_from_file, columns_from_frame
 from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
@@ -54,7 +55,7 @@ class TaskSet(Sequence[Task]):
         encoding: InputEncoding | None = None,
         allow_empty: bool = False,
     ):
-        if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or _looks_like_one_table(tasks):
+        if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or looks_like_one_table(tasks):
             raise TaskError(
                 f"A set of tasks is needed, but a single table ({type(tasks).__name__}) was passed. Give a "
                 "list of Task objects, or use TaskSet.from_frame(df, task=..., inputs=..., target=...)."
@@ -117,6 +118,7 @@ class TaskSet(Sequence[Task]):
         since: Since = "auto",
         time: str | bool = False,
         encoding: InputEncoding | None = None,
+        **known: str | None,
     ) -> TaskSet:
         """Tasks from a data frame in long form (pandas, polars, pyarrow, ...), one row per point.
 
@@ -141,6 +143,8 @@ class TaskSet(Sequence[Task]):
             time: input column that is time, for forecasts: rows are sorted by it. True finds it: the first of dates,
                 else the first of numbers that rise from row to row of a task as given.
             encoding: how another table was read (`tasks.encoding`, `prior.encoding`), to read this one alike.
+            known: columns `noise` (a target's known standard deviation), `replicates` (how many measurements it is the
+                mean of) and `weight` (how much a task counts in learning), as of `Task`.
         """
         return cls._read(
             partial(columns_from_frame, frame),
@@ -152,6 +156,7 @@ class TaskSet(Sequence[Task]):
             order=order,
             most_points=most_points,
             encoding=encoding,
+            **known,
             cycles=cycles,
             since=since,
             time=time,
@@ -170,7 +175,7 @@ class TaskSet(Sequence[Task]):
     @classmethod
     def _read(
         cls,
-        read: Callable[..., tuple[FrameColumns, np.ndarray]],
+        read: Callable[..., tuple[FrameColumns, np.ndarray, list[np.ndarray]]],
         *,
         task: str,
         inputs: str | Sequence[str],
@@ -180,12 +185,16 @@ class TaskSet(Sequence[Task]):
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
         encoding: InputEncoding | None = None,
+        noise: str | None = None,
+        replicates: str | None = None,
+        weight: str | None = None,
         **reading: Any,
     ) -> TaskSet:
         check_choices(missing=missing, order=order, most_points=most_points)
-        names = column_names(task, inputs, target)
-        columns, rows = read(names, kinds_of(encoding))
-        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
+        names, extra = column_names(task, inputs, target), extra_columns(noise, replicates, weight)
+        columns, rows, values = read(names, kinds_of(encoding), tuple(extra.values()))
+        known = check_extra(dict(zip(extra, values)), extra, rows)
+        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points, "extra": known}
         tasks, encoding = tasks_from_columns(*columns, names, rows, **options, encoding=encoding, **reading)
         return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding, target=target_kind)
 
@@ -264,9 +273,8 @@ class TaskSet(Sequence[Task]):
     def rolling_origin(self, horizon: int, origins: int = 3, *, least: int = 1) -> ContextTarget:
         """Forecasts to judge a method by: the next `horizon` rows predicted from all rows of the task before them.
 
-        Of a task with m rows, the last origins are m - horizon, m - 2 horizon, ...: at most `origins` of them, where at
-        least `least` rows are known. Each is a pair of its own; tasks that are too short have none. Rows are taken in
-        their order, so tasks must run in time. `evaluate_pairs` takes the pairs.
+        Of a task with m rows, origins are m - horizon, m - 2 horizon, ...: at most `origins` of them, with at least
+        `least` known rows. Each is a pair of its own, for `evaluate_pairs`. Rows must run in time.
         """
         return rolling_origin(self, horizon, origins, least)
 
@@ -290,7 +298,3 @@ class TaskSet(Sequence[Task]):
     def __repr__(self) -> str:
         sizes = self.sizes
         return f"TaskSet(n={len(self)}, m={sizes.min()}..{sizes.max()}, d={self.dim})"
-
-
-def _looks_like_one_table(tasks: Any) -> bool:
-    return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")
