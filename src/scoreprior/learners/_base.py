@@ -189,7 +189,7 @@ class Posterior:
         padded[: len(query)] = scaler.scale_x(query)
         keys = jax.random.split(as_key(key), n)
         draws = draw_many(self.prior.bare(), self.state, jnp.asarray(padded), keys)
-        return scaler.unscale_y(np.asarray(draws, np.float64)[:, : len(query)])
+        return scaler.unscale_y(np.asarray(draws, np.float64)[:, : len(query)], query)
 
 
 class Group(NamedTuple):
@@ -253,13 +253,14 @@ class Posteriors(Sequence[Posterior]):
         padded = np.zeros((len(queries), bucket(max(map(len, queries))), self.prior.dim), np.float32)
         for row, query in zip(padded, queries):
             row[: len(query)] = scaler.scale_x(query)
-        if rows is not None and (known := pad_noise(rows, padded.shape[1], np.float32)) is not None:
-            noise = known._replace(variance=known.variance / scaler.y_std**2)
+        if rows is not None and any(row.noise_is_known for row in rows):
+            noise = pad_noise([scaler.scale_task(row) for row in rows], padded.shape[1], np.float32)
         mixtures = jax.tree.map(np.asarray, evaluate_many(self.prior.bare(), state, jnp.asarray(padded), noise))
         for i, query in enumerate(queries):
             locs, scales, draws = (None if leaf is None else leaf[i, :, : len(query)] for leaf in mixtures[:3])
             weights = None if mixtures.weights is None else mixtures.weights[i]
-            latent = Predictive(locs, scales, draws, weights).affine(scaler.y_std, scaler.y_mean)
+            mean, std = scaler.target_scales(query)
+            latent = Predictive(locs, scales, draws, weights).affine(std, mean)
             yield through(latent, scaler.warp)
 
 

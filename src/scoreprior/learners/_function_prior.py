@@ -57,7 +57,7 @@ class FunctionPrior(Prior):
         """n joint draws from the prior at x (q, d), in original units; of a denoiser they are observations."""
         query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
         draws = _sample(self.inference, query, jax.random.split(as_key(key), n))
-        return self.standardizer.unscale_y(np.asarray(draws, np.float64))
+        return self.standardizer.unscale_y(np.asarray(draws, np.float64), check_query(x, self.dim))
 
     def about(self) -> dict[str, Any]:
         return {} if self.notes is None else json.loads(self.notes)

@@ -220,7 +220,7 @@ class Guarded:
         """A prior that was fitted to the tasks, guarded; `left_out` is the `surprise_of` tasks it had not seen."""
         if prior.is_point:
             raise NoDistributionError("A prior that predicts points cannot tell how surprising a value is.")
-        halves = prior.standardizer.rounding_interval(tasks.y, resolution(tasks.y))[1]
+        halves = prior.standardizer.rounding_interval(tasks.y, resolution(tasks.y), tasks.x)[1]
         half_width = np.median(halves[np.isfinite(halves)]) if np.isfinite(halves).any() else 0.0
         log_odds = np.log(self.doubt / (1 - self.doubt))
         tail = Tail.of(np.zeros((0, 2)) if left_out is None else left_out)

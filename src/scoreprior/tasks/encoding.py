@@ -43,10 +43,12 @@ class InputEncoding:
     Args:
         inputs: one `NumberInput`, `DateInput` or `CategoryInput` per column.
         time: the column along which rows run in time, for forecasts; None where that is not asked for.
+        channels: whether the last input says which of several targets a row is of.
     """
 
     inputs: tuple[Input, ...]
     time: TimeAxis | None = None
+    channels: bool = False
 
     @classmethod
     def of_numbers(cls, names: Sequence[str]) -> InputEncoding:

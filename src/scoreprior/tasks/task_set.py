@@ -7,7 +7,7 @@ become a rectangular batch for JAX.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, SupportsIndex, overload
@@ -16,16 +16,17 @@ import numpy as np
 from jaxtyping import Bool
 
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
-from scoreprior.tasks.checks import TaskError, column_names, looks_like_one_table
+from scoreprior.tasks.checks import TaskError, looks_like_one_table
 from scoreprior.tasks.context_target import ContextTarget
 from scoreprior.tasks.contexts import context_masks
-from scoreprior.tasks.encoding import InputEncoding, kinds_of
-from scoreprior.tasks.extra_columns import check_extra, extra_columns
+from scoreprior.tasks.encoding import InputEncoding
+from scoreprior.tasks.extra_columns import extra_columns
 from scoreprior.tasks.files import FilePath
 from scoreprior.tasks.frames import FrameColumns, columns_from_file, columns_from_frame
 from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
 from scoreprior.tasks.input_kinds import Since
 from scoreprior.tasks.padding import PaddedTasks, pad
+from scoreprior.tasks.reading import read_columns
 from scoreprior.tasks.rolling_origin import rolling_origin
 from scoreprior.tasks.target_kinds import Real, TargetKind
 from scoreprior.tasks.task import Task
@@ -109,7 +110,7 @@ class TaskSet(Sequence[Task]):
         *,
         task: str,
         inputs: str | Sequence[str],
-        target: str,
+        target: str | Sequence[str],
         target_kind: TargetKind = Real(),  # noqa: B008 (frozen)
         missing: Missing = "error",
         order: Order = "input",
@@ -128,7 +129,7 @@ class TaskSet(Sequence[Task]):
         Args:
             task: column that says which task a row belongs to.
             inputs: input column, or several, of numbers, dates (as time since a reference) or text (as categories).
-            target: column to predict.
+            target: column to predict, or several: each cell that is there becomes a row, and the last input its column.
             target_kind: what values it can have, such as `Bounded(3, 15)`.
             missing: "error" refuses a table with missing or infinite values; "drop" leaves these rows out, with a
                 warning where a row lacks its task or a task has no row left.
@@ -164,7 +165,7 @@ class TaskSet(Sequence[Task]):
 
     @classmethod
     def from_file(
-        cls, path: FilePath, *, task: str, inputs: str | Sequence[str], target: str, **options: Any
+        cls, path: FilePath, *, task: str, inputs: str | Sequence[str], target: str | Sequence[str], **options: Any
     ) -> TaskSet:
         """Tasks from a CSV or Parquet file, one row per point; arguments and options as of `from_frame`.
 
@@ -179,7 +180,7 @@ class TaskSet(Sequence[Task]):
         *,
         task: str,
         inputs: str | Sequence[str],
-        target: str,
+        target: str | Sequence[str],
         target_kind: TargetKind = Real(),  # noqa: B008 (frozen)
         missing: Missing = "error",
         order: Order = "input",
@@ -191,12 +192,11 @@ class TaskSet(Sequence[Task]):
         **reading: Any,
     ) -> TaskSet:
         check_choices(missing=missing, order=order, most_points=most_points)
-        names, extra = column_names(task, inputs, target), extra_columns(noise, replicates, weight)
-        columns, rows, values = read(names, kinds_of(encoding), tuple(extra.values()))
-        known = check_extra(dict(zip(extra, values)), extra, rows)
-        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points, "extra": known}
-        tasks, encoding = tasks_from_columns(*columns, names, rows, **options, encoding=encoding, **reading)
-        return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding, target=target_kind)
+        table = read_columns(read, task, inputs, target, extra_columns(noise, replicates, weight), encoding)
+        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points, "extra": table.extra}
+        tasks, encoding = tasks_from_columns(*table[:5], **options, encoding=encoding, **reading)
+        encoding, name = replace(encoding, channels=table.channels), table.names[-1]
+        return cls(tasks, input_names=encoding.names, target_name=name, encoding=encoding, target=target_kind)
 
     def __len__(self) -> int:
         return len(self.tasks)
