@@ -198,7 +198,11 @@ def test_the_picture_of_environments_is_drawn(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "first"),
-    [("plants_with_treatment.py", "day and treatment: RMSE"), ("daily_sales.py", "date: dates, taken as days since")],
+    [
+        ("plants_with_treatment.py", "day and treatment: RMSE"),
+        ("daily_sales.py", "date: dates, taken as days since"),
+        ("two_targets.py", "ridge, heights known: RMSE of width"),
+    ],
 )
 def test_examples_with_dates_and_words_run_with_a_quick_method(name, first, monkeypatch, capsys):
     example(name, monkeypatch, "--method", "ridge")

@@ -1,4 +1,4 @@
-"""Three tables of docs/results.md are those of their records: the paper's settings, five tables, priors that learn on."""
+"""Three tables of docs/results.md are those of their records: ablations, five tables, priors that learn on."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ CLASSES = {
     "number-input": "tasks.input_kinds:NumberInput",
     "date-input": "tasks.input_kinds:DateInput",
     "category-input": "tasks.input_kinds:CategoryInput",
+    "channel-scales": "tasks.channels:ChannelScales",
+    "time-axis": "tasks.time_axis:TimeAxis",
     # Gaussian processes
     "gaussian-process": "gp.process:GaussianProcess",
     "conditioned-process": "gp.process:Conditioned",

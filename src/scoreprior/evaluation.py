@@ -119,7 +119,7 @@ def predict_pairs(
         fit_seconds = perf_counter() - started
     started = perf_counter()
     posteriors = prior.condition_many(pairs.context, condition_key)
-    predictives = posteriors.predict([task.x for task in pairs.target])
+    predictives = posteriors.predict([task.x for task in pairs.target], rows=pairs.target)
     return Predicted(pairs, predictives, _seconds(fit_seconds, started))
 
 

@@ -229,9 +229,9 @@ class Predictive:
         locs = np.concatenate([piece.locs for piece in pieces], axis=1)
         return Predictive(locs, np.concatenate(scales, axis=1) if scales else None, weights=self.weights)
 
-    def affine(self, scale: float, shift: float) -> Predictive:
-        """The predictive of scale * y + shift; scale > 0."""
-        if not scale > 0:
+    def affine(self, scale: Any, shift: Any) -> Predictive:
+        """The predictive of scale * y + shift, numbers or one for each point (q,); scale > 0."""
+        if not np.all(np.asarray(scale) > 0):
             raise ValueError(f"The scale must be positive, not {scale}.")
         return Predictive(
             self.locs * scale + shift,

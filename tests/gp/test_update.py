@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from scoreprior.gp.update import given_further
 from scoreprior.inference.average import Average
 from scoreprior.inference.closed_form import ClosedForm
 from scoreprior.learners._function_prior import FunctionPrior
-from scoreprior.tasks import PaddedTasks
+from scoreprior.tasks import PaddedTasks, PointNoise
 
 CONFIG = ProcessConfig(deviation=("linear", "matern52"), centres=6)
 
@@ -33,7 +35,7 @@ def process_of(tasks: PaddedTasks):
 
 
 def rows(tasks: PaddedTasks, chosen: slice) -> PaddedTasks:
-    return PaddedTasks(*(leaf[chosen] for leaf in tasks))
+    return tasks.take(chosen)
 
 
 def test_it_is_the_process_of_all_tasks_in_one_step_or_two(tasks):
@@ -49,6 +51,23 @@ def test_it_is_the_process_of_all_tasks_in_one_step_or_two(tasks):
         np.testing.assert_allclose(updated.mean(x), expected.mean(x), atol=2e-4)
         np.testing.assert_allclose(updated.kernel(x, x), expected.kernel(x, x), atol=2e-4)
         assert updated.noise_std == expected.noise_std
+
+
+def test_what_is_known_of_noise_and_weights_counts(tasks):
+    """A task of weight two is that task twice; a row of four replicates has a quarter of the noise variance."""
+    x = np.linspace(-2, 2, 9, dtype=np.float32)[:, None]
+    first, other = process_of(rows(tasks, slice(2))), rows(tasks, slice(2, 3))
+    twice = jax.tree.map(lambda leaf: np.concatenate([leaf, leaf]), other)
+    np.testing.assert_allclose(
+        given_further(first, other._replace(weight=np.array([2.0]))).mean(x),
+        given_further(first, twice).mean(x),
+        atol=1e-5,
+    )
+    quarter = replace(first, noise_std=first.noise_std / 2)
+    known = PointNoise(variance=np.zeros_like(other.y), replicates=np.full_like(other.y, 4.0))
+    np.testing.assert_allclose(
+        given_further(first, other._replace(noise=known)).mean(x), given_further(quarter, other).mean(x), atol=1e-5
+    )
 
 
 def test_tasks_without_a_point_change_nothing(tasks):

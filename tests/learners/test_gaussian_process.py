@@ -25,10 +25,10 @@ from scoreprior.gp.kernels import (
 )
 from scoreprior.gp.process import GaussianProcess
 from scoreprior.inference import ClosedForm
-from scoreprior.learners._batches import groups_by_size
 from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.learners.gaussian_process import PooledGP, VanillaGP
 from scoreprior.tasks import Standardizer
+from scoreprior.tasks.padding import groups_by_size
 
 KERNELS = {
     0.5: sk.Matern(nu=0.5, length_scale=[0.7, 2.0]),

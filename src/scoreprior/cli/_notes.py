@@ -14,7 +14,8 @@ from scoreprior.cli._console import CallError, check_input
 from scoreprior.cli._tables import Columns
 from scoreprior.learners import Prior
 from scoreprior.serialization import describe, load_prior
-from scoreprior.tasks import InputEncoding, TaskSet, fingerprint
+from scoreprior.tasks import InputEncoding, Task, TaskSet, fingerprint
+from scoreprior.tasks.dates import MICROSECONDS
 from scoreprior.tasks.grouping import Order
 from scoreprior.tasks.input_kinds import DateInput
 
@@ -34,13 +35,38 @@ class Notes:
     header: dict[str, Any]
     encoding: InputEncoding | None = None
 
-    def extrapolates(self, x: Float[np.ndarray, "q d"]) -> Bool[np.ndarray, " q"] | None:
-        """Whether an input lies outside the range of training or is a new category; None if that is not known."""
+    @property
+    def horizon(self) -> int | None:
+        """Rows of a forecast; None for a prior that was not fitted for forecasts."""
+        return self.header.get("extra", {}).get("horizon")
+
+    def extrapolates(self, x: Float[np.ndarray, "q d"], known: Task | None = None) -> Bool[np.ndarray, " q"] | None:
+        """Whether an input lies outside the range of training or is a new category; None if that is not known.
+
+        Of forecasts, time may go on: what counts there is whether it lies no further ahead of the last known point than
+        was judged.
+        """
         if self.domain is None:
             return None
         slack = 1e-9 * np.ptp(self.domain, axis=0)
-        outside = ((x < self.domain[0] - slack) | (x > self.domain[1] + slack)).any(axis=1)
+        low, high = self.domain[0] - slack, self.domain[1] + slack
+        outside = ((x < low) | (x > self._allowed(high, known))).any(axis=1)
         return outside if self.encoding is None else outside | self.encoding.unseen(x)
+
+    def _allowed(self, high: Float[np.ndarray, " d"], known: Task | None) -> Float[np.ndarray, " d"]:
+        """The highest inputs of training, but of time what a forecast from the last known point may reach."""
+        encoding, horizon = self.encoding, self.horizon
+        if encoding is None or encoding.time is None or horizon is None or known is None or not len(known):
+            return high
+        at = encoding.columns.index(encoding.time.column)
+        column, axis = encoding.inputs[at], encoding.sources.index(at)
+        ahead = encoding.time.longest(horizon)
+        if isinstance(column, DateInput):
+            ahead = ahead * 1e6 / MICROSECONDS[column.unit]
+        reach = known.x[:, axis].max() + ahead * (1 + 1e-9)
+        if not (isinstance(column, DateInput) and column.reference is not None):
+            reach = min(reach, high[axis] + ahead)  # no task of training was so old
+        return np.where(np.arange(len(high)) == axis, reach, high)
 
     def first_input(self, columns: Columns) -> str:
         """What stands at the axis of the first input."""
@@ -81,7 +107,8 @@ def read_notes(header: dict[str, Any], dim: int, encoding: InputEncoding | None 
     number = dim if encoding is None else len(encoding.inputs)
     if isinstance(named, dict) and len(named.get("inputs", ())) == number:
         order: Order = "input" if named.get("order", "input") == "input" else "rows"  # version 0.1 wrote "file"
-        columns = Columns(named["task"], tuple(named["inputs"]), named["target"], order)
+        known = {name: named.get(name) for name in ("noise", "replicates")}
+        columns = Columns(named["task"], tuple(named["inputs"]), named["target"], order, **known)
     if isinstance(domain, dict) and len(domain.get("low", ())) == len(domain.get("high", ())) == dim:
         box = np.array([domain["low"], domain["high"]], float)
     return Notes(columns, box, header, encoding)

@@ -10,6 +10,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from scoreprior.cli._console import CallError, Talk, count
+from scoreprior.cli._forecasts import next_rows
 from scoreprior.cli._notes import Notes, line
 from scoreprior.cli._tables import ONLY_TASK, Columns
 from scoreprior.learners import Prior
@@ -60,6 +61,8 @@ def find_queries(
 ) -> list[Query]:
     """One query per task: the rows of `at` (all of them for every task, if they name none), or a grid."""
     names = list(known.tasks) or [ONLY_TASK]
+    if at is None and notes.horizon is not None and encoding.time is not None:
+        return _for_all(_forecasts(talk, encoding, known, notes.horizon), encoding, known)
     if at is None:
         return _for_all([(name, _grid(prior, notes, encoding, known.starts, name)) for name in names], encoding, known)
     table = read_table(at, (), inputs=columns.inputs, kinds=encoding.kinds, label=columns.task, need_label=False)
@@ -87,6 +90,18 @@ def find_queries(
         Query(name, tuple(column.take(np.array(rows)) for column in table.inputs), x[rows], np.array(rows))
         for name, rows in members.items()
     ]
+
+
+def _forecasts(talk: Talk, encoding: InputEncoding, known: Known, horizon: int) -> list[tuple[str, tuple[Column, ...]]]:
+    """The next rows of every task with a known one."""
+    found = [(name, next_rows(encoding, t, known.starts, horizon)) for name, t in known.tasks.items() if len(t)]
+    if not found:
+        raise CallError("A forecast goes on from known rows: give a table of them, or the rows to predict with --at.")
+    if len(found) < len(known.tasks):
+        talk.warn(
+            f"{count(len(known.tasks) - len(found), 'task')} without a known row: there is nothing to go on from."
+        )
+    return found
 
 
 def _for_all(asked: list[tuple[str, tuple[Column, ...]]], encoding: InputEncoding, known: Known) -> list[Query]:

@@ -12,11 +12,17 @@ import numpy as np
 from scoreprior.cli._console import CallError, Talk, count
 from scoreprior.tasks import InputEncoding, TaskError, TaskSet
 from scoreprior.tasks.encoding import Starts, encode_table, kinds_of
+from scoreprior.tasks.extra_columns import check_extra, extra_columns
 from scoreprior.tasks.files import Table, TableError, read_table
 from scoreprior.tasks.grouping import MOST_POINTS, Order, group_rows
 from scoreprior.tasks.input_kinds import CategoryInput, DateInput, Since, check_cycles
 
 ONLY_TASK = "all rows"
+EXTRA_WORDS = {
+    "noise": "the known standard deviation of a target, beside the noise that is learned",
+    "replicates": "how many measurements a target is the mean of",
+    "weight": "how much a task counts in learning",
+}
 
 
 @dataclass(frozen=True)
@@ -25,19 +31,31 @@ class Columns:
 
     Args:
         order: rows of a task are sorted by the first input ("input"), or taken as they stand in the file ("rows").
+        noise: known standard deviation of a row's target.
+        replicates: how many measurements a row is the mean of.
+        weight: how much a row's task counts in learning.
     """
 
     task: str
     inputs: tuple[str, ...]
     target: str
     order: Order = "input"
+    noise: str | None = None
+    replicates: str | None = None
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         if not self.inputs or not all((self.task, self.target, *self.inputs)):
             raise CallError("Task, inputs and target each need the name of a column.")
-        repeated = [name for name, number in Counter((self.task, *self.inputs, self.target)).items() if number > 1]
+        named = (self.task, *self.inputs, self.target, *self.extra.values())
+        repeated = [name for name, number in Counter(named).items() if number > 1]
         if repeated:
             raise CallError(f"Column {repeated[0]!r} is used twice; task, inputs and target are different columns.")
+
+    @property
+    def extra(self) -> dict[str, str]:
+        """Columns that say something of rows beside inputs and target."""
+        return extra_columns(self.noise, self.replicates, self.weight)
 
 
 def input_names(text: str) -> tuple[str, ...]:
@@ -48,7 +66,7 @@ def input_names(text: str) -> tuple[str, ...]:
 def cycle_names(text: str) -> tuple[str, ...]:
     """The cycles in a comma-separated list, possibly none."""
     try:
-        return check_cycles(input_names(text)) if text else ()
+        return (text,) if text == "auto" else check_cycles(input_names(text)) if text else ()
     except TaskError as error:
         raise CallError(str(error)) from error
 
@@ -82,6 +100,7 @@ def read_tasks(
     encoding: InputEncoding | None = None,
     cycles: Sequence[str] = (),
     since: Since = "auto",
+    time: str | bool = False,
     one_task: bool = False,
     need_rows: bool = True,
 ) -> tuple[Reading, Table]:
@@ -91,7 +110,7 @@ def read_tasks(
     """
     table = read_table(
         path,
-        (columns.target,),
+        (columns.target, *columns.extra.values()),
         inputs=columns.inputs,
         kinds=kinds_of(encoding),
         label=columns.task,
@@ -99,15 +118,24 @@ def read_tasks(
         need_rows=need_rows,
     )
     present = np.column_stack([*(column.present() for column in table.inputs), table.present()])
+    extra = check_extra(dict(zip(columns.extra, table.numbers[:, 1:].T)), columns.extra, table.rows)
     labels = table.labels if table.labels is not None else [ONLY_TASK] * len(table)
     nameless = np.array([label == "" for label in labels], bool)
     dropped = {f"without {columns.task}": int(nameless.sum())}
-    for at, name in enumerate((*columns.inputs, columns.target)):
+    for at, name in enumerate((*columns.inputs, columns.target, *columns.extra.values())):
         dropped[f"without {name}"] = int((~present[:, at] & present[:, :at].all(1) & ~nameless).sum())
     encoding, numbers = encode_table(
-        columns.inputs, labels, table.inputs, table.numbers[:, 0], encoding=encoding, cycles=cycles, since=since
+        columns.inputs,
+        labels,
+        table.inputs,
+        table.numbers[:, 0],
+        encoding=encoding,
+        cycles=cycles,
+        since=since,
+        time=time,
     )
-    grouping = group_rows(labels, numbers, order=columns.order, leading=encoding.leading)
+    in_time = encoding.time is not None
+    grouping = group_rows(labels, numbers, order=columns.order, leading=encoding.leading, recent=in_time, extra=extra)
     tasks = None
     if grouping.tasks:
         tasks = TaskSet(grouping.tasks, input_names=encoding.names, target_name=columns.target, encoding=encoding)
@@ -145,6 +173,8 @@ def tell(talk: Talk, reading: Reading, table: Table, columns: Columns) -> None:
         for name, words in zip(columns.inputs, input_words(tasks)):
             talk.say(f"  input  {name}: {words}")
         talk.say(f"  target {tasks.target_name}: {tasks.y.min():.6g} to {tasks.y.max():.6g}")
+        for what, name in columns.extra.items():
+            talk.say(f"  {name}: {EXTRA_WORDS[what]}")
     for note in table.notes:
         talk.say(f"  {note}")
     if reading.dropped:
@@ -153,8 +183,13 @@ def tell(talk: Talk, reading: Reading, table: Table, columns: Columns) -> None:
     if reading.thinned:
         talk.warn(
             f"{count(reading.thinned, 'task')} of {table.path} {'has' if reading.thinned == 1 else 'have'} more than "
-            f"{MOST_POINTS} points; {MOST_POINTS} of each, evenly spread, are used."
+            f"{MOST_POINTS} points; {_used_points(tasks)} are used."
         )
+
+
+def _used_points(tasks: TaskSet | None) -> str:
+    in_time = tasks is not None and tasks.encoding is not None and tasks.encoding.time is not None
+    return f"the last {MOST_POINTS} of each" if in_time else f"{MOST_POINTS} of each, evenly spread,"
 
 
 def input_words(tasks: TaskSet) -> list[str]:

@@ -48,6 +48,8 @@ def check_command(
 ) -> None:
     """Check a prior on data with known answers: the first half of every task's rows predicts the second.
 
+    A prior that was fitted with --horizon predicts the next rows, at several origins of each task.
+
     Example: scoreprior check gcs.prior held-out.csv --plot reliability.png
     """
     with talking(quiet, as_json, debug) as talk:
@@ -74,12 +76,14 @@ def run_check(
     reading, read = read_tasks(table, columns, encoding=notes.encoding, one_task=task is None)
     tell(talk, reading, read, columns)
     tasks = need_tasks(reading, table).with_target(prior.standardizer.kind)
+    if notes.horizon is not None and tasks.sizes.max() <= notes.horizon:
+        raise CallError(f"No task of {str(table)!r} has more than {notes.horizon} rows, the horizon of its forecasts.")
     single = int((tasks.sizes < 2).sum())
     if single == len(tasks):
         raise CallError(f"No task of {str(table)!r} has two points: one to know and one to predict.")
     if single:
         talk.warn(f"{count(single, 'task')} with a single point cannot be checked and are left out.")
-    found = diagnostics.check(prior, tasks, seed)
+    found = diagnostics.check(prior, tasks, seed, horizon=notes.horizon)
     seen = _seen(tasks, notes)
     if seen:
         talk.warn(
@@ -100,7 +104,9 @@ def run_check(
             "interval of the prior alone. Do not rely on predictions with known_points 0."
         )
     record = _record(found, outside) | {"plot": plot}
-    talk.result(record, _grid(record, columns.target), _verdict_words(found.verdict, found.coverage.share))
+    talk.result(
+        record, _grid(record, columns.target, notes.horizon), _verdict_words(found.verdict, found.coverage.share)
+    )
     if plot is not None:
         talk.say(f"Figure: {plot}")
 
@@ -113,8 +119,9 @@ def _seen(tasks: TaskSet, notes: Notes) -> int:
 
 def _outside(tasks: TaskSet, notes: Notes) -> int:
     """Number of predicted points outside the range of training."""
-    flags = notes.extrapolates(diagnostics.halves(tasks).target.x)
-    return 0 if flags is None else int(flags.sum())
+    pairs = diagnostics.halves(tasks) if notes.horizon is None else tasks.rolling_origin(notes.horizon)
+    flags = [notes.extrapolates(target.x, context) for context, target in zip(pairs.context, pairs.target)]
+    return sum(int(each.sum()) for each in flags if each is not None)
 
 
 def _record(found: Check, outside: int) -> dict[str, Any]:
@@ -132,8 +139,9 @@ def _record(found: Check, outside: int) -> dict[str, Any]:
     }
 
 
-def _grid(record: dict[str, Any], target: str) -> Grid:
-    title = f"{count(record['tasks'], 'task')}, {count(record['points'], 'point')} predicted from the first halves"
+def _grid(record: dict[str, Any], target: str, horizon: int | None) -> Grid:
+    known = "the first halves" if horizon is None else f"the rows before, {count(horizon, 'row')} ahead"
+    title = f"{count(record['tasks'], 'task')}, {count(record['points'], 'point')} predicted from {known}"
     table = Grid("", "", title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
     rows = {f"error of {target} (RMSE per task, mean)": f"{record['rmse']:.4g} ± {record['rmse_se']:.2g}"}
     rows |= {f"  the same for {name}": f"{error:.4g}" for name, error in record["rules"].items()}

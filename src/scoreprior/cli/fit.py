@@ -13,8 +13,9 @@ from jaxtyping import Float
 from scoreprior import diagnostics
 from scoreprior.cli import _comparison
 from scoreprior.cli._console import CallError, Debug, Json, Quiet, Seed, Talk, check_input, check_output, count, talking
+from scoreprior.cli._forecasts import forecasts_of, tell_forecasts, time_options, with_caption
 from scoreprior.cli._notes import metadata
-from scoreprior.cli._tables import Columns, Reading, cycle_names, input_names, named, need_tasks, read_tasks, tell
+from scoreprior.cli._tables import Columns, Reading, input_names, named, need_tasks, read_tasks, tell
 from scoreprior.cli._target_kinds import KindName, chosen_kind, suggestion
 from scoreprior.learners import MetaLearner, Prior, learner, methods
 from scoreprior.learners.guarded import Guarded, surprise_of
@@ -42,9 +43,22 @@ def fit_command(
     ] = None,
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: the bounds of --target-kind bounded.")] = None,
     cycle: Annotated[
-        str, typer.Option(help="Phases of dates as inputs: of day, week, year, separated by commas.")
+        str, typer.Option(help="Phases of dates as inputs: of day, week, year, separated by commas; auto; none.")
     ] = "",
     since: Annotated[Since, typer.Option(help="Count time from one date, or from each task's first row.")] = "auto",
+    noise: Annotated[
+        str | None, typer.Option(help="Column with the known standard deviation of a row's target.")
+    ] = None,
+    replicates: Annotated[
+        str | None, typer.Option(help="Column that says how many measurements a row is the mean of.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column that says how much a task counts in learning.")] = None,
+    horizon: Annotated[
+        int | None, typer.Option(min=1, help="Forecast: judge by, and later predict, the next so many rows of a task.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Input column that is time, with --horizon; found if not named.")
+    ] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -60,11 +74,11 @@ def fit_command(
     Example: scoreprior fit readings.csv --task patient --inputs hour --target gcs --out gcs.prior
     """
     with talking(quiet, as_json, debug) as talk:
-        columns = Columns(task, input_names(inputs), target, order)
+        columns = Columns(task, input_names(inputs), target, order, noise, replicates, weight)
         kind = None if target_kind is None and bounds is None else chosen_kind(target_kind or "real", bounds)
-        dates = {"cycles": cycle_names(cycle), "since": since}
+        dates = {"since": since} | time_options(cycle, horizon, time, columns)
         options: dict[str, Any] = {"method": method, "quick": quick, "hold_out": hold_out, "kind": kind, "dates": dates}
-        run_fit(talk, table, columns, out, **options, seed=seed)
+        run_fit(talk, table, columns, out, **options, horizon=horizon, seed=seed)
 
 
 def run_fit(
@@ -78,6 +92,7 @@ def run_fit(
     hold_out: bool,
     kind: TargetKind | None,
     dates: dict[str, Any],
+    horizon: int | None,
     seed: int,
 ) -> None:
     """Read the table, compare on held-out tasks, fit to all tasks, write the prior.
@@ -99,6 +114,8 @@ def run_fit(
             f"Is {columns.task!r} the column that says which task a row belongs to?"
         )
     _odd_sizes(talk, tasks, columns)
+    if horizon is not None:
+        tell_forecasts(talk, tasks, horizon)
     if kind is not None:
         tasks = tasks.with_target(kind)
     elif hint := suggestion(tasks.y, columns.target):
@@ -108,12 +125,13 @@ def run_fit(
     if hold_out:
         unfit = diagnostics.LAG_RULES if columns.order == "input" else ()  # rows in order of a lag would be in no order
         rivals = {rule: choose(rule, quick) for rule in diagnostics.RULES if rule != method and rule not in unfit}
-        held_out, left_out = _judge(talk, tasks, method, chosen, rivals, seed)
-        shown = [] if held_out is None else [_comparison.grid(held_out, columns.target)]
+        held_out, left_out = _judge(talk, tasks, columns, method, chosen, rivals, horizon, seed)
+        shown = [] if held_out is None else [with_caption(_comparison.grid(held_out, columns.target), horizon)]
     talk.say(f"Training {method} on all {len(tasks)} tasks ...")
     prior = _guarded(chosen.fit(tasks, seed, progress=talk.progress), tasks, left_out)
     seconds = perf_counter() - started
-    _save(prior, chosen, out, metadata(method, columns, tasks, {"held_out": held_out, "quick": quick, "seed": seed}))
+    rest = {"held_out": held_out, "quick": quick, "seed": seed, "horizon": horizon}
+    _save(prior, chosen, out, metadata(method, columns, tasks, rest))
     result = _result(out, method, reading, tasks, held_out, seconds)
     talk.result(result, *shown, f"Wrote {out} ({seconds:.0f} s). Next: scoreprior predict {out} NEW.csv")
 
@@ -132,26 +150,37 @@ def choose(method: str, quick: bool) -> MetaLearner:
 
 
 def _judge(
-    talk: Talk, tasks: TaskSet, method: str, chosen: MetaLearner, rivals: dict[str, MetaLearner], seed: int
+    talk: Talk,
+    tasks: TaskSet,
+    columns: Columns,
+    method: str,
+    chosen: MetaLearner,
+    rivals: dict[str, MetaLearner],
+    horizon: int | None,
+    seed: int,
 ) -> tuple[dict[str, Any] | None, Float[np.ndarray, "n 2"] | None]:
     """The record of a method beside others on held-out tasks, and how surprising these are; None if they are too few.
 
     What is judged is what people get: the method with its guard against tasks that do not fit.
     """
     try:
-        split = diagnostics.hold_out(tasks, seed)
-    except TaskError:
-        talk.warn(_comparison.too_few_words(tasks))
+        split = diagnostics.hold_out(tasks, seed) if horizon is None else forecasts_of(tasks, seed, horizon)
+    except TaskError as error:
+        talk.warn(_comparison.too_few_words(tasks) if horizon is None else str(error))
         return None, None
-    held, rest = len(split.meta_test), len(split.meta_train)
+    held, rest = len({task.name for task in split.meta_test.context}), len(split.meta_train)
     talk.say(f"Holding out {held} tasks, training {method} and simple rules on the other {rest} to compare them ...")
     part, left_out = chosen.fit(split.meta_train, seed, progress=talk.progress), None
     if not part.is_point:
         left_out = surprise_of(Guarded().guard(part, split.meta_train), split.meta_test.whole, seed)
     judged = _guarded(part, split.meta_train, left_out)
-    found = diagnostics.compare(
-        {method: judged, **rivals}, split, seed, optional=diagnostics.LAG_RULES, progress=talk.progress
-    )
+    # Rules that cannot use what is known of rows are no rivals.
+    plain = not any(task.weight != 1 or task.noise_is_known for task in tasks)
+    optional = diagnostics.LAG_RULES if plain else tuple(rivals)
+    found = diagnostics.compare({method: judged, **rivals}, split, seed, optional=optional, progress=talk.progress)
+    found = found if horizon is None else found.per_task
+    if not plain and (gone := [rule for rule in rivals if rule not in found.rules]):
+        talk.say(f"Rules that cannot use {' or '.join(columns.extra)} are not compared with: {', '.join(gone)}.")
     for text in _comparison.rule_words(found) + _comparison.narrow_words(method, found.coverage):
         talk.warn(text)
     return _comparison.record(found), left_out

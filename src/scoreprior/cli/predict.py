@@ -50,7 +50,9 @@ def predict_command(
     table: Annotated[
         Path | None, typer.Argument(metavar="[TABLE]", help="Known points of new tasks; without it, the prior answers.")
     ] = None,
-    at: Annotated[Path | None, typer.Option(help="Table of inputs to predict at; without it, a grid.")] = None,
+    at: Annotated[
+        Path | None, typer.Option(help="Inputs to predict at; without it a grid, or the rows of a forecast.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="CSV or Parquet file to write; without it, CSV on stdout.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Figure to write (.png, .pdf, .svg).")] = None,
     task: TaskName = None,
@@ -62,6 +64,8 @@ def predict_command(
     debug: Debug = False,
 ) -> None:
     """Predict new tasks from a few known points each: mean, std and quantiles, in the units of the table.
+
+    A prior that was fitted with --horizon predicts the next rows of each task.
 
     A task without known points gets the prior's prediction. Inputs outside the
     range of training, and new categories, are flagged in the column
@@ -160,7 +164,7 @@ def _answer(
     for query, context, rows, answer, rare in zip(queries, known, complete, answers, surprise):
         answer = answer.set_index(np.flatnonzero(rows)).reindex(range(len(rows)))
         frame = pd.DataFrame({columns.task: query.task} | dict(zip(columns.inputs, _cells(query))))
-        outside = notes.extrapolates(query.x)
+        outside = notes.extrapolates(query.x, context)
         flags = pd.Series([None] * len(rows) if outside is None else outside, dtype=object)
         frame = pd.concat([frame, answer], axis=1)
         told = rare if len(context) else np.nan
@@ -197,9 +201,10 @@ def _tell_extrapolation(talk: Talk, frame: pd.DataFrame, notes: Notes) -> None:
         return
     outside = int((frame["extrapolates"] == True).sum())  # noqa: E712 (None is neither)
     if outside:
+        ahead = "" if notes.horizon is None else f", or more than {count(notes.horizon, 'row')} ahead"
         talk.warn(
-            f"{count(outside, 'prediction')} outside the range of training, flagged in the column 'extrapolates': "
-            "do not rely on them."
+            f"{count(outside, 'prediction')} outside the range of training{ahead}, flagged in the column "
+            "'extrapolates': do not rely on them."
         )
 
 

@@ -11,12 +11,14 @@ from scoreprior.diagnostics.comparison import (
     paired_difference,
 )
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points, judge_coverage
+from scoreprior.diagnostics.forecasts import ORIGINS, hold_out_forecasts, one_row_per_task
 from scoreprior.diagnostics.splits import FEWEST_TASKS, HoldOut, halves, hold_out
 from scoreprior.diagnostics.two_sample import energy_distance
 
 __all__ = [
     "FEWEST_TASKS",
     "LAG_RULES",
+    "ORIGINS",
     "RULES",
     "Check",
     "Comparison",
@@ -31,6 +33,8 @@ __all__ = [
     "energy_distance",
     "halves",
     "hold_out",
+    "hold_out_forecasts",
     "judge_coverage",
+    "one_row_per_task",
     "paired_difference",
 ]

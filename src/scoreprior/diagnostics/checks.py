@@ -9,6 +9,7 @@ import numpy as np
 
 from scoreprior._types import KeyLike
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points
+from scoreprior.diagnostics.forecasts import one_row_per_task
 from scoreprior.diagnostics.splits import halves
 from scoreprior.evaluation import evaluate_pairs, summarise
 from scoreprior.learners import Prior, learner
@@ -68,14 +69,17 @@ class Check:
         return self.coverage.verdict
 
 
-def check(prior: Prior, tasks: TaskSet, key: KeyLike) -> Check:
+def check(prior: Prior, tasks: TaskSet, key: KeyLike, *, horizon: int | None = None) -> Check:
     """Condition a prior on the first half of every task, predict the second, compare with what was observed.
+
+    With a horizon, the next rows are predicted at rolling origins instead (`TaskSet.rolling_origin`).
 
     Args:
         prior: a fitted prior.
         tasks: tasks with known answers that the prior has not seen; those with a single point are left out, except
             where no point is known.
         key: randomness of conditioning.
+        horizon: rows to predict at each origin.
 
     Returns:
         A `Check`: `.summary`, `.coverage`, `.verdict`, `.coverage_without_points` and the RMSE of `.rules`.
@@ -88,9 +92,13 @@ def check(prior: Prior, tasks: TaskSet, key: KeyLike) -> Check:
     """
     if not isinstance(prior, Prior):
         raise TypeError(f"A fitted Prior is needed, not a {type(prior).__name__}; fit it first.")
-    pairs = halves(tasks)
+    pairs = halves(tasks) if horizon is None else tasks.rolling_origin(horizon)
     rows = evaluate_pairs(prior, pairs, key)
+    if horizon is not None:
+        rows = one_row_per_task(rows)
     names = TASK_RULES if len(tasks) > 1 else ()  # no meta-learner fits to a single task, not even a rule
     frames = {name: evaluate_pairs(learner(name), pairs, key, meta_train=tasks) for name in names}
+    if horizon is not None:
+        frames = {name: one_row_per_task(frame) for name, frame in frames.items()}
     errors = {name: float(frame["rmse"].mean()) for name, frame in frames.items()}
     return Check(rows, coverage_without_points(prior, tasks, key).share, errors)

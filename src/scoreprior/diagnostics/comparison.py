@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scoreprior._types import KeyLike
 from scoreprior.diagnostics.coverage import Coverage, Verdict, standard_error
+from scoreprior.diagnostics.forecasts import one_row_per_task
 from scoreprior.diagnostics.splits import HoldOut, hold_out
 from scoreprior.evaluation import evaluate_pairs, summarise
 from scoreprior.learners import MetaLearner, Prior, learner
@@ -108,6 +109,15 @@ class Comparison:
         means = self.rows.groupby("method")["rmse"].mean()
         found = (rule for rule in self.rules if self.paired_difference(rule).other_as_good)
         return tuple(sorted(found, key=lambda rule: means[rule]))
+
+    @property
+    def per_task(self) -> Comparison:
+        """The same with one row per task, of pairs at rolling origins: origins of one task are not independent."""
+        import pandas as pd
+
+        names = self.rows["method"].unique()
+        merged = [one_row_per_task(self.rows[self.rows["method"] == name]) for name in names]
+        return Comparison(self.method, pd.concat(merged, ignore_index=True))
 
     def paired_difference(self, rule: str, metric: str = "rmse") -> PairedDifference:
         """The method's metric minus the rule's, over the same tasks."""

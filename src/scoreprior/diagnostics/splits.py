@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Int
 
 from scoreprior._types import KeyLike, as_key
 from scoreprior.tasks import ContextTarget, TaskSet
@@ -52,12 +53,17 @@ def hold_out(tasks: TaskSet, key: KeyLike) -> HoldOut:
             f"{len(tasks)} tasks, {len(usable)} of them with two points, are too few to hold some out; at least "
             f"{FEWEST_TASKS} are needed, two of them with two points."
         )
-    number = min(max(2, round(len(tasks) / 5)), MOST_HELD_OUT, len(usable))
+    held = random_fifth(len(tasks), usable, key)
+    rest = np.setdiff1d(np.arange(len(tasks)), held)
+    return HoldOut(tasks.take(rest), halves(tasks.take(held)))
+
+
+def random_fifth(tasks: int, usable: Int[np.ndarray, " u"], key: KeyLike) -> Int[np.ndarray, " h"]:
+    """Positions, in order, of a random fifth of so many tasks (2 to 200), among those that can be predicted."""
+    number = min(max(2, round(tasks / 5)), MOST_HELD_OUT, len(usable))
     # The key's words, lowest first, seed NumPy as the int that the key was made of would.
     words = np.ravel(jax.random.key_data(as_key(key)))[::-1].tolist()
-    held = np.random.default_rng(words).permutation(usable)[:number]
-    rest = np.setdiff1d(np.arange(len(tasks)), held)
-    return HoldOut(tasks.take(rest), halves(tasks.take(np.sort(held))))
+    return np.sort(np.random.default_rng(words).permutation(usable)[:number])
 
 
 def _with_two_points(tasks: TaskSet) -> np.ndarray:

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scoreprior.gp.kernels import Linear, Matern, Sum, ZeroMean
 from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.predictive import Mixture
-from scoreprior.tasks import PaddedTasks
+from scoreprior.tasks import PaddedTasks, PointNoise
 
 _GRID = np.array(list(product((0.25, 0.5, 1.0, 2.0), (0.3, 1.0, 3.0), (0.05, 0.4))), np.float32)
 """Signal over spread, lengthscale over sqrt(d), noise over signal."""
@@ -62,12 +62,12 @@ def target_size(context: PaddedTasks) -> Float[Array, ""]:
     return jnp.sqrt(jnp.maximum(squares / jnp.maximum(jnp.sum(context.mask), 1), 1.0))
 
 
-def predict_broad(posterior: BroadPosterior, x: Float[Array, "q d"]) -> Mixture:
-    """The marginals of y at x."""
+def predict_broad(posterior: BroadPosterior, x: Float[Array, "q d"], noise: PointNoise | None = None) -> Mixture:
+    """The marginals of y at x, of what is known of its noise."""
 
     def one(process: GaussianProcess, conditioned: Conditioned) -> tuple[Float[Array, " q"], ...]:
         mean, variance = process.predict_marginals(conditioned, x)
-        return mean, jnp.sqrt(variance + process.noise_std**2), jnp.sqrt(variance)
+        return mean, jnp.sqrt(variance + process.noise_variance(noise)), jnp.sqrt(variance)
 
     locs, scales, function_scales = jax.vmap(one)(posterior.processes, posterior.conditioned)
     return Mixture(locs, scales, None, posterior.weights, function_scales)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
-from scoreprior._linalg import gaussian_log_prob, mask_gram, shared_log_prob
+from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, shared_log_prob
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.model import (
     LARGEST_LOG_STD,
@@ -29,6 +29,7 @@ from scoreprior.gp.model import (
     leave_one_out,
     log_hyper_prior,
     pieces,
+    weighted,
 )
 from scoreprior.gp.significance import FEWEST_TASKS, is_significant
 from scoreprior.gp.spectrum import frequencies, spectral_starts
@@ -117,7 +118,14 @@ def _bounds(name: str) -> tuple[float, float]:
 
 def _loss(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> Float[Array, ""]:
     blocks, features, _ = pieces(parameters, pool, config)
-    return -shared_log_prob(blocks, features, pool.tasks.y, pool.tasks.mask) - log_hyper_prior(parameters)
+    tasks = pool.tasks
+    log_prob = shared_log_prob(weighted(blocks, tasks), features, tasks.y, tasks.mask)
+    if tasks.weight is not None:
+        # w log N(y; m, K) = log N(y; m, K / w) - (w - 1) / 2 log det K, but for a constant.
+        roots = jax.vmap(lambda block: cholesky(block, 0.0))(blocks)
+        log_det = 2 * jnp.sum(jnp.log(jnp.diagonal(roots, axis1=1, axis2=2)), axis=1)
+        log_prob = log_prob - 0.5 * jnp.sum((tasks.weight - 1) * log_det)
+    return -log_prob - log_hyper_prior(parameters)
 
 
 @eqx.filter_jit(**LEVEL_1_NO_FUSION)

@@ -209,5 +209,5 @@ def _subset(tasks: PaddedTasks, most_tasks: int, most_points: int, key: PRNGKeyA
         shuffled = np.asarray(jax.random.permutation(jax.random.fold_in(key, 1), len(tasks.x)))
         empty = np.sum(np.asarray(tasks.mask), axis=1) == 0
         chosen = shuffled[np.argsort(empty[shuffled], kind="stable")][:most_tasks]
-        tasks = PaddedTasks(*(leaf[chosen] for leaf in tasks))
+        tasks = tasks.take(chosen)
     return tasks.at_most(most_points, key)

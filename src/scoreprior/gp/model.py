@@ -21,8 +21,8 @@ from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import mask_gram, shared_evidence, whitener
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.kernels import Basis, BasisMean, Kernel, Linear, Matern, SpectralComponent, Sum
-from scoreprior.gp.process import GaussianProcess
-from scoreprior.tasks import PaddedTasks
+from scoreprior.gp.process import GaussianProcess, point_variance
+from scoreprior.tasks import PaddedTasks, PointNoise
 
 SPECTRAL = ("spectral_std", "spectral_length", "spectral_frequency")
 LEAST_LOG_STD = -7.0
@@ -45,7 +45,7 @@ class PooledTasks(eqx.Module):
     centres: Float[Array, "c d"]
 
     def __init__(self, tasks: PaddedTasks, centres: Float[np.ndarray, "c d"]):
-        self.tasks = PaddedTasks(*(jnp.asarray(np.asarray(a), bool if a.dtype == bool else float) for a in tasks))
+        self.tasks = jax.tree.map(lambda a: jnp.asarray(np.asarray(a), bool if a.dtype == bool else float), tasks)
         self.centres = jnp.asarray(centres)
 
     @property
@@ -195,8 +195,12 @@ def pieces(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> 
     """Noisy Gram matrices of the deviations (n, m, m), features of g (n, m, c) and their whitener (c, c)."""
     tasks, centres = pool.tasks, pool.centres
     mean_kernel, own = _mean_kernel(parameters, config), deviation(parameters)
-    white = noise(parameters, config) ** 2 * jnp.eye(tasks.x.shape[1])
-    blocks = jax.vmap(lambda x, mask: mask_gram(own(x, x) + white, mask))(tasks.x, tasks.mask)
+    variance, eye = noise(parameters, config) ** 2, jnp.eye(tasks.x.shape[1])
+
+    def block(x: Array, mask: Array, known: PointNoise | None) -> Array:
+        return mask_gram(own(x, x) + point_variance(variance, known) * eye, mask)
+
+    blocks = jax.vmap(block)(tasks.x, tasks.mask, tasks.noise)
     # Phi(x) = k_g(x, centres) R^-T with R R^T = k_g(centres, centres), so that Phi Phi^T ~ k_g.
     root = whitener(mean_kernel(centres, centres), 1e-8)
     flat = tasks.x.reshape(-1, tasks.x.shape[-1])
@@ -204,12 +208,20 @@ def pieces(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> 
     return blocks, jnp.where(tasks.mask[..., None], features, 0.0), root
 
 
+def weighted(blocks: Float[Array, "n m m"], tasks: PaddedTasks) -> Float[Array, "n m m"]:
+    """Gram matrices over the weights of tasks: with these a task says as much of w as so many copies of it would."""
+    if tasks.weight is None:
+        return blocks
+    over = blocks / tasks.weight[:, None, None]
+    return jax.vmap(mask_gram)(over, tasks.mask)
+
+
 def leave_one_out(
     parameters: Parameters, pool: PooledTasks, config: ProcessConfig
 ) -> tuple[Float[Array, "n m"], Float[Array, "n m m"]]:
     """Mean and covariance of each task's noisy values given all OTHER tasks: their evidence on w is taken out."""
     blocks, features, _ = pieces(parameters, pool, config)
-    whiteners = jax.vmap(lambda block: whitener(block, 0.0))(blocks)
+    whiteners = jax.vmap(lambda block: whitener(block, 0.0))(weighted(blocks, pool.tasks))
     white = whiteners @ jnp.concatenate([features, pool.tasks.y[..., None]], axis=-1)
     white, target = white[..., :-1], white[..., -1]
     precisions = jnp.einsum("nmr,nms->nrs", white, white)
@@ -228,7 +240,7 @@ def leave_one_out(
 def new_task_process(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> GaussianProcess:
     """The prior of a new task's function given all old ones."""
     blocks, features, root = pieces(parameters, pool, config)
-    evidence = shared_evidence(blocks, features, pool.tasks.y, pool.tasks.mask)
+    evidence = shared_evidence(weighted(blocks, pool.tasks), features, pool.tasks.y, pool.tasks.mask)
     mean_kernel = _mean_kernel(parameters, config)
     gram = mean_kernel(pool.centres, pool.centres)
     # Smaller weights, nearly the same function: single precision cannot add up large ones that cancel.

@@ -65,7 +65,10 @@ def _loss(
 ) -> tuple[Float[Array, ""], LeftOutPredictions]:
     predictions = _predict_left_out(parameters, pool, config)
     log_prob = _student_t(predictions.mean, predictions.std, pool.tasks.y, degrees_of_freedom(parameters))
-    return WEIGHT * jnp.sum(predictions.losses(log_prob)) + proximal_penalty(parameters, start), predictions
+    losses = predictions.losses(log_prob)
+    if pool.tasks.weight is not None:
+        losses = pool.tasks.weight * losses
+    return WEIGHT * jnp.sum(losses) + proximal_penalty(parameters, start), predictions
 
 
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True), **LEVEL_1_NO_FUSION)

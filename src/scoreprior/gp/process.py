@@ -11,6 +11,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, solve_cholesky, solve_lower
 from scoreprior.gp.kernels import Kernel, Mean
 from scoreprior.gp.scale import ScaleCalibration, explained_fraction, surprise
+from scoreprior.tasks import PointNoise
+
+
+def point_variance(variance: Float[Array, ""], noise: PointNoise | None) -> Float[Array, "*m"]:
+    """Noise variance of points: that of one measurement over their replicates, plus what is known beside."""
+    return variance if noise is None else variance / noise.replicates + noise.variance
 
 
 class Conditioned(eqx.Module):
@@ -33,9 +39,16 @@ class GaussianProcess(eqx.Module):
     tails: Float[Array, " c"] = eqx.field(default_factory=lambda: np.ones(1, np.float32))
     scale: ScaleCalibration | None = None
 
-    def condition(self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]) -> Conditioned:
+    def condition(
+        self,
+        x: Float[Array, "m d"],
+        y: Float[Array, " m"],
+        mask: Bool[Array, " m"],
+        noise: PointNoise | None = None,
+        weight: Float[Array, ""] | None = None,  # in learning alone
+    ) -> Conditioned:
         """The posterior given one padded task; no real point leaves the prior."""
-        factor = cholesky(self._gram(x, mask))
+        factor = cholesky(self._gram(x, mask, noise))
         residual = jnp.where(mask, y - self.mean(x), 0.0)
         squares = jnp.sum(solve_lower(factor, residual) ** 2)
         return Conditioned(x, mask, factor, solve_cholesky(factor, residual), surprise(squares, jnp.sum(mask)))
@@ -57,11 +70,20 @@ class GaussianProcess(eqx.Module):
         explained = explained_fraction(variance + noise, prior_variance + noise)
         return self.tails[:, None] * self.scale(mean, explained, surprise)
 
+    def noise_variance(self, noise: PointNoise | None) -> Float[Array, "*m"]:
+        """Of each point, given what is known of it."""
+        return point_variance(self.noise_std**2, noise)
+
     def log_likelihood(
-        self, x: Float[Array, "m d"], y: Float[Array, " m"], mask: Bool[Array, " m"]
+        self,
+        x: Float[Array, "m d"],
+        y: Float[Array, " m"],
+        mask: Bool[Array, " m"],
+        noise: PointNoise | None = None,
+        weight: Float[Array, ""] | None = None,  # in learning alone
     ) -> Float[Array, ""]:
         """log p(y | x) of one padded task."""
-        return gaussian_log_prob(jnp.where(mask, y - self.mean(x), 0.0), self._gram(x, mask), mask)
+        return gaussian_log_prob(jnp.where(mask, y - self.mean(x), 0.0), self._gram(x, mask, noise), mask)
 
     def predict(self, state: Conditioned, x: Float[Array, "q d"]) -> tuple[Float[Array, " q"], Float[Array, "q q"]]:
         """Posterior mean and covariance of the noise-free function at x."""
@@ -93,8 +115,10 @@ class GaussianProcess(eqx.Module):
         """One joint draw of the noise-free function from the prior."""
         return self.mean(x) + cholesky(self.kernel(x, x)) @ jax.random.normal(key, (len(x),))
 
-    def _gram(self, x: Float[Array, "m d"], mask: Bool[Array, " m"]) -> Float[Array, "m m"]:
-        return mask_gram(self.kernel(x, x) + self.noise_std**2 * jnp.eye(len(x)), mask)
+    def _gram(
+        self, x: Float[Array, "m d"], mask: Bool[Array, " m"], noise: PointNoise | None = None
+    ) -> Float[Array, "m m"]:
+        return mask_gram(self.kernel(x, x) + self.noise_variance(noise) * jnp.eye(len(x)), mask)
 
     def _cross(self, state: Conditioned, x: Float[Array, "q d"]) -> tuple[Float[Array, "q m"], Float[Array, "m q"]]:
         cross = jnp.where(state.mask[None, :], self.kernel(x, state.x), 0.0)

@@ -13,12 +13,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import mask_gram, shared_evidence
 from scoreprior.gp.kernels import Basis, BasisMean, Sum
+from scoreprior.gp.model import PooledTasks, weighted
 from scoreprior.gp.process import GaussianProcess
-from scoreprior.tasks import PaddedTasks
+from scoreprior.tasks import PaddedTasks, PointNoise
 
 
 def given_further(process: GaussianProcess, tasks: PaddedTasks) -> GaussianProcess:
@@ -28,8 +30,8 @@ def given_further(process: GaussianProcess, tasks: PaddedTasks) -> GaussianProce
     """
     # Small noise makes the normal equations of w ill-conditioned, as when the process is fitted.
     with jax.enable_x64(True):
-        double = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), (process, tasks.x, tasks.y))
-        updated = _given_further(double[0], PaddedTasks(double[1], double[2], tasks.mask))
+        double = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), process)
+        updated = _given_further(double, PooledTasks(tasks, np.asarray(double.mean.centres)).tasks)
     updated = replace(process, mean=updated.mean, kernel=updated.kernel)
     return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), updated)
 
@@ -41,8 +43,12 @@ def _given_further(process: GaussianProcess, tasks: PaddedTasks) -> GaussianProc
     assert isinstance(kernel, Sum)
     *own, shared = kernel.parts
     assert isinstance(shared, Basis)
-    white = process.noise_std**2 * jnp.eye(tasks.x.shape[1])
-    blocks = jax.vmap(lambda x, mask: mask_gram(Sum(tuple(own))(x, x) + white, mask))(tasks.x, tasks.mask)
+    eye = jnp.eye(tasks.x.shape[1])
+
+    def block(x: Array, mask: Array, known: PointNoise | None) -> Array:
+        return mask_gram(Sum(tuple(own))(x, x) + process.noise_variance(known) * eye, mask)
+
+    blocks = weighted(jax.vmap(block)(tasks.x, tasks.mask, tasks.noise), tasks)
     features = jnp.where(tasks.mask[..., None], jax.vmap(shared.features)(tasks.x), 0.0)
     residual = jnp.where(tasks.mask, tasks.y - jax.vmap(mean)(tasks.x), 0.0)
     evidence = shared_evidence(blocks, features, residual, tasks.mask)

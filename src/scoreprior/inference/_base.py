@@ -24,6 +24,8 @@ class Inference(eqx.Module):
 
     chunk: ClassVar[int | None] = None
     """Tasks inferred at once; None is all of them. A batch whose working set leaves the cache is slow."""
+    uses_noise: ClassVar[bool] = False
+    """Whether it uses what is known of the noise of points; then `predict` takes that of the queries, too."""
     draws_observations: ClassVar[bool] = False
     """Whether `sample` draws observations y, with their noise; otherwise functions f without it."""
 

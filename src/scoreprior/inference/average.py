@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
@@ -10,7 +12,7 @@ from scoreprior.gp.fit import ProcessAverage
 from scoreprior.inference._base import Inference
 from scoreprior.inference.closed_form import ClosedForm
 from scoreprior.predictive import Mixture
-from scoreprior.tasks import PaddedTasks
+from scoreprior.tasks import PaddedTasks, PointNoise
 
 
 class Average(Inference):
@@ -26,13 +28,20 @@ class Average(Inference):
         sizes = [each.chunk for each in (self.first, self.second) if each.chunk is not None]
         return min(sizes, default=None)
 
+    @property
+    def uses_noise(self) -> bool:  # type: ignore[override]
+        """If both do."""
+        return self.first.uses_noise and self.second.uses_noise
+
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
         """The states of both."""
         return self.first.infer(context, key), self.second.infer(context, key)
 
-    def predict(self, state: tuple[PyTree, PyTree], x: Float[Array, "q d"]) -> Mixture:
+    def predict(self, state: tuple[PyTree, PyTree], x: Float[Array, "q d"], noise: PointNoise | None = None) -> Mixture:
         """The mixture; function draws are the first's, shifted to the mean of both."""
-        return self.first.predict(state[0], x).average_with(self.second.predict(state[1], x), self.weight)
+        known: Any = () if noise is None else (noise,)
+        first, second = (each.predict(one, x, *known) for each, one in zip((self.first, self.second), state))
+        return first.average_with(second, self.weight)
 
     def draw(self, state: tuple[PyTree, PyTree], x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         """A draw from either, by their weights."""

@@ -101,7 +101,7 @@ class ReverseDiffusion(Inference):
             at = x[order[done : done + size]]
             y = self._sample(known, at, jax.random.fold_in(key, i + 1), self.repeats)
             drawn = PaddedTasks(at, y, jnp.ones(size, bool))
-            known = PaddedTasks(*(jnp.concatenate(pair) for pair in zip(known, drawn)))
+            known = jax.tree.map(lambda *pair: jnp.concatenate(pair), known, drawn)
             done += size
         return jnp.zeros(len(x)).at[order].set(known.y[len(context.y) :])
 

@@ -20,11 +20,12 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference._base import NeedsAllTasksError
-from scoreprior.learners._batches import draw_many, evaluate_many, groups_by_size, infer_in_chunks
+from scoreprior.learners._batches import draw_many, evaluate_many, infer_in_chunks
 from scoreprior.predictive import Mixture, NoDistributionError, Predictive
 from scoreprior.tasks import InputEncoding, PaddedTasks, Standardizer, Task, TaskSet, bucket
 from scoreprior.tasks.checks import TaskError, check_query
 from scoreprior.tasks.frames import encode_frame
+from scoreprior.tasks.padding import groups_by_size, pad_noise
 from scoreprior.warped_predictive import through
 
 _CHUNKS_WORTH_COMPILING = 10  # inference on smaller tasks saves less than its compilation costs on fewer
@@ -49,6 +50,8 @@ class Prior(eqx.Module):
     """
 
     standardizer: eqx.AbstractVar[Standardizer]
+    # Whether it uses what is known of the noise of points; then `evaluate` takes that of the queries, too.
+    uses_noise: ClassVar[bool] = False
     # Tasks inferred at once: a batch whose working set leaves the cache is slower than several small ones.
     chunk: ClassVar[int | None] = None
 
@@ -73,11 +76,15 @@ class Prior(eqx.Module):
         """How probable known points that fit no better are among related tasks, given posterior states."""
         raise NoDistributionError("This prior does not judge known points: fit it by sp.Guarded(method).")
 
-    def condition(self, x: Any, y: Any, key: KeyLike) -> Posterior:
-        """Posterior given the few points (x, y) of a new task; no points gives the prior predictive."""
+    def condition(self, x: Any, y: Any, key: KeyLike, *, noise: Any = None, replicates: Any = None) -> Posterior:
+        """Posterior given the few points (x, y) of a new task; no points gives the prior predictive.
+
+        `noise` (m,) is their known standard deviation, `replicates` how many measurements each is the mean of.
+        """
         if np.size(y) == 0:
             x, y = np.zeros((0, self.dim)), np.zeros(0)
-        return self.condition_many(TaskSet([Task(x, y, "the new task")], allow_empty=True), key)[0]
+        task = Task(x, y, "the new task", noise=noise, replicates=replicates)
+        return self.condition_many(TaskSet([task], allow_empty=True), key)[0]
 
     def condition_many(self, tasks: TaskSet, key: KeyLike) -> Posteriors:
         """Posteriors of many tasks in one compiled call; task i uses the i-th key split from `key`."""
@@ -85,7 +92,9 @@ class Prior(eqx.Module):
             tasks = TaskSet(tasks, allow_empty=True)
         if tasks.dim != self.dim:
             raise TaskError(f"{tasks[0].name} has {tasks.dim} input columns; this prior was fitted with {self.dim}.")
-        scaled, keys = self.standardizer.apply(tasks), jax.random.split(as_key(key), len(tasks))
+        # How much a task counts in learning says nothing of what its points say.
+        scaled = self.standardizer.apply(tasks, noise=self.uses_noise, weights=True).map(lambda each: each.counted_once)
+        keys = jax.random.split(as_key(key), len(tasks))
         chunk = self.chunk or len(tasks)
         groups = []
         for rows in groups_by_size(tasks.sizes, _CHUNKS_WORTH_COMPILING * chunk):
@@ -177,8 +186,7 @@ class Posterior:
         new = Task(x, y, self.context.name)
         if new.x.shape[1] != self.prior.dim:
             raise TaskError(f"x has {new.x.shape[1]} columns; this prior was fitted with {self.prior.dim}.")
-        x, y = np.concatenate([self.context.x, new.x]), np.concatenate([self.context.y, new.y])
-        return self.prior.condition(x, y, key)
+        return self.prior.condition_many(TaskSet([self.context.joined(new)]), key)[0]
 
     def predict(self, x: Any) -> Predictive:
         """Predictive distribution of y at x (q, d), in original units."""
@@ -200,7 +208,7 @@ class Posterior:
         padded[: len(query)] = scaler.scale_x(query)
         keys = jax.random.split(as_key(key), n)
         draws = draw_many(self.prior.bare(), self.state, jnp.asarray(padded), keys)
-        return scaler.unscale_y(np.asarray(draws, np.float64)[:, : len(query)])
+        return scaler.unscale_y(np.asarray(draws, np.float64)[:, : len(query)], query)
 
 
 class Group(NamedTuple):
@@ -243,28 +251,36 @@ class Posteriors(Sequence[Posterior]):
             values[rows] = np.asarray(self.prior.surprise(state))
         return values
 
-    def predict(self, xs: Sequence[Any]) -> list[Predictive]:
-        """Predictives of all tasks at their own query points, in one compiled call for each batch."""
+    def predict(self, xs: Sequence[Any], *, rows: Sequence[Task] | None = None) -> list[Predictive]:
+        """Predictives of all tasks at their own query points, in one compiled call for each batch.
+
+        With `rows`, tasks at the same points, of measurements with the noise and the replicates that they tell.
+        """
         if len(xs) != self._n:
             raise TaskError(f"{len(xs)} sets of query points were given for {self._n} tasks.")
         queries = [check_query(x, self.prior.dim) for x in xs]
         found: dict[int, Predictive] = {}
-        for rows, state in self.groups:
-            found |= zip(rows.tolist(), self._predict(state, [queries[row] for row in rows]))
+        for at, state in self.groups:
+            known = None if rows is None else [rows[row] for row in at]
+            found |= zip(at.tolist(), self._predict(state, [queries[row] for row in at], known))
         return [found[row] for row in range(self._n)]
 
-    def _predict(self, state: PyTree, queries: Sequence[Float[np.ndarray, "q d"]]) -> Iterator[Predictive]:
-        scaler = self.prior.standardizer
+    def _predict(
+        self, state: PyTree, queries: Sequence[Float[np.ndarray, "q d"]], rows: Sequence[Task] | None
+    ) -> Iterator[Predictive]:
+        scaler, noise = self.prior.standardizer, None
         padded = np.zeros((len(queries), bucket(max(map(len, queries))), self.prior.dim), np.float32)
         for row, query in zip(padded, queries):
             row[: len(query)] = scaler.scale_x(query)
-        mixtures = jax.tree.map(np.asarray, evaluate_many(self.prior.bare(), state, jnp.asarray(padded)))
+        if rows is not None and any(row.noise_is_known for row in rows):
+            noise = pad_noise([scaler.scale_task(row) for row in rows], padded.shape[1], np.float32)
+        mixtures = jax.tree.map(np.asarray, evaluate_many(self.prior.bare(), state, jnp.asarray(padded), noise))
         for i, query in enumerate(queries):
             by_point = (mixtures.locs, mixtures.scales, mixtures.draws, mixtures.function_scales)
             locs, scales, draws, function_scales = (
                 None if leaf is None else leaf[i, :, : len(query)] for leaf in by_point
             )
             weights = None if mixtures.weights is None else mixtures.weights[i]
-            standard = Predictive(locs, scales, draws, weights, function_scales)
-            latent = standard.affine(scaler.y_std, scaler.y_mean)
+            mean, std = scaler.target_scales(query)
+            latent = Predictive(locs, scales, draws, weights, function_scales).affine(std, mean)
             yield through(latent, scaler.warp)

@@ -8,29 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from scoreprior._compilation import LEVEL_1
 from scoreprior.predictive import Mixture
-from scoreprior.tasks import PaddedTasks
+from scoreprior.tasks import PaddedTasks, PointNoise
 
 if TYPE_CHECKING:
     from scoreprior.learners._base import Prior
-
-
-def groups_by_size(sizes: Int[np.ndarray, " n"], least: int) -> list[Int[np.ndarray, " k"]]:
-    """Positions of tasks to pad together: small ones apart from large ones, where at least so many are small.
-
-    The smallest tasks have up to 8 points, the next ones up to 16, and so on; too few go with the next larger ones.
-    """
-    rest, groups, width = np.arange(len(sizes)), [], 8
-    while width < sizes.max():
-        small = sizes[rest] <= width
-        if small.sum() >= least:
-            groups.append(rest[small])
-            rest = rest[~small]
-        width *= 2
-    return [*groups, rest]
 
 
 def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: int) -> PyTree:
@@ -39,7 +24,7 @@ def infer_in_chunks(prior: Prior, batch: PaddedTasks, keys: PRNGKeyArray, size: 
     if n <= size:
         return infer_many(prior, batch, keys)
     rows = np.minimum(np.arange(-(-n // size) * size), n - 1).reshape(-1, size)
-    states = [infer_many(prior, PaddedTasks(*(leaf[chosen] for leaf in batch)), keys[chosen]) for chosen in rows]
+    states = [infer_many(prior, batch.take(chosen), keys[chosen]) for chosen in rows]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:n], *states)
 
 
@@ -56,6 +41,6 @@ def draw_many(prior: Prior, state: PyTree, x: Float[Array, "q d"], keys: PRNGKey
 
 
 @eqx.filter_jit
-def evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"]) -> Mixture:
+def evaluate_many(prior: Prior, state: PyTree, x: Float[Array, "n q d"], noise: PointNoise | None = None) -> Mixture:
     """Predictives of a batch of tasks, in one compiled call."""
-    return jax.vmap(prior.evaluate)(state, x)
+    return jax.vmap(prior.evaluate)(state, x, *(() if noise is None else (noise,)))

@@ -76,7 +76,7 @@ def sample_episodes(tasks: PaddedTasks, count: int, cut: Cut, key: PRNGKeyArray)
 
 @jax.jit
 def _split_rows(tasks: PaddedTasks, rows: Int[Array, " e"], cut: Cut, key: PRNGKeyArray) -> Episodes:
-    chosen = PaddedTasks(*(leaf[rows] for leaf in tasks)).at_most(_MOST_POINTS, jax.random.fold_in(key, 0))
+    chosen = tasks.take(rows).at_most(_MOST_POINTS, jax.random.fold_in(key, 0))
     return jax.vmap(split_task, in_axes=(0, None, 0))(chosen, cut, jax.random.split(key, len(rows)))
 
 

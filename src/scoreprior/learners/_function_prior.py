@@ -17,7 +17,7 @@ from scoreprior.inference import Inference
 from scoreprior.learners._base import Prior
 from scoreprior.learners._methods import method_of
 from scoreprior.predictive import Mixture
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
+from scoreprior.tasks import PaddedTasks, PointNoise, Standardizer, TaskSet
 from scoreprior.tasks.checks import TaskError, check_query
 
 
@@ -41,8 +41,14 @@ class FunctionPrior(Prior):
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> PyTree:
         return self.inference.infer(context, key)
 
-    def evaluate(self, state: PyTree, x: Float[Array, "q d"]) -> Mixture:
-        return self.inference.predict(state, x)
+    @property
+    def uses_noise(self) -> bool:  # type: ignore[override]
+        """If its inference does."""
+        return self.inference.uses_noise
+
+    def evaluate(self, state: PyTree, x: Float[Array, "q d"], noise: PointNoise | None = None) -> Mixture:
+        known: Any = () if noise is None else (noise,)
+        return self.inference.predict(state, x, *known)
 
     def draw(self, state: PyTree, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         return self.inference.draw(state, x, key)
@@ -51,13 +57,13 @@ class FunctionPrior(Prior):
         """n joint draws from the prior at x (q, d), in original units; of a denoiser they are observations."""
         query = jnp.asarray(self.standardizer.scale_x(check_query(x, self.dim)), jnp.float32)
         draws = _sample(self.inference, query, jax.random.split(as_key(key), n))
-        return self.standardizer.unscale_y(np.asarray(draws, np.float64))
+        return self.standardizer.unscale_y(np.asarray(draws, np.float64), check_query(x, self.dim))
 
     def update(self, tasks: TaskSet) -> FunctionPrior:
         """The prior given further tasks, in the units of the first ones."""
         if tasks.dim != self.dim:
             raise TaskError(f"{tasks[0].name} has {tasks.dim} input columns; this prior was fitted with {self.dim}.")
-        padded = self.standardizer.apply(tasks).padded(dtype=np.float64)
+        padded = self.standardizer.apply(tasks, noise=True, weights=True).padded(dtype=np.float64)
         return FunctionPrior(self.standardizer, self.inference.update(padded), self.notes)
 
     def about(self) -> dict[str, Any]:

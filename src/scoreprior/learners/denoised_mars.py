@@ -265,7 +265,7 @@ class _Problem:
     @property
     def recorded(self) -> Recorded:
         """The tasks, and what their targets stand for, in standardised units."""
-        intervals = [self.standardizer.rounding_interval(task.y, self.step) for task in self.tasks]
+        intervals = [self.standardizer.rounding_interval(task.y, self.step, task.x) for task in self.tasks]
         middle, half_width = np.zeros(self.padded.y.shape), np.zeros(self.padded.y.shape)
         for row, (middles, halves) in enumerate(intervals):
             middle[row, : len(middles)], half_width[row, : len(halves)] = middles, halves

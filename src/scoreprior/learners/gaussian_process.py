@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ from scoreprior.inference.closed_form import ClosedForm, gaussian_mixture
 from scoreprior.learners._base import Prior
 from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.predictive import Mixture
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution
+from scoreprior.tasks import PaddedTasks, PointNoise, Standardizer, TaskSet, resolution
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class PooledGP:
         """
         known_average = None if init is None else average_in(init)
         standardizer = Standardizer.fit(tasks)
-        padded = standardizer.apply(tasks).padded(dtype=np.float64)
+        padded = standardizer.apply(tasks, noise=True, weights=True).padded(dtype=np.float64)
         # Published results of real targets are by densities, whatever the step in which they were recorded.
         known = None if standardizer.warp.is_identity else partial(standardizer.intervals, step=resolution(tasks.y))
         if self.average:
@@ -90,6 +91,7 @@ class VanillaGPPrior(Prior):
     standardizer: Standardizer
     steps: int
     learning_rate: Float[Array, ""]
+    uses_noise: ClassVar[bool] = True
 
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> tuple[GaussianProcess, Conditioned]:
         optimiser = optax.adam(self.learning_rate)
@@ -108,8 +110,10 @@ class VanillaGPPrior(Prior):
         process = _rbf_process(jnp.where(context.mask.any(), parameters, start))
         return process, process.condition(*context)
 
-    def evaluate(self, state: tuple[GaussianProcess, Conditioned], x: Float[Array, "q d"]) -> Mixture:
-        return gaussian_mixture(*state, x)
+    def evaluate(
+        self, state: tuple[GaussianProcess, Conditioned], x: Float[Array, "q d"], noise: PointNoise | None = None
+    ) -> Mixture:
+        return gaussian_mixture(*state, x, noise)
 
     def draw(
         self, state: tuple[GaussianProcess, Conditioned], x: Float[Array, "q d"], key: PRNGKeyArray
@@ -147,7 +151,9 @@ class VanillaGP:
 
     def fit(self, tasks: TaskSet, key: KeyLike, *, progress: bool = True) -> VanillaGPPrior:
         """Only the standardisation is taken from the meta-training tasks."""
-        return VanillaGPPrior(Standardizer.fit(tasks), self.steps, jnp.float32(self.learning_rate))
+        standardizer = Standardizer.fit(tasks)
+        standardizer.apply(tasks, noise=True)  # refuses what it cannot use
+        return VanillaGPPrior(standardizer, self.steps, jnp.float32(self.learning_rate))
 
     def with_budget(self, share: float) -> VanillaGP:
         """A share of the steps."""

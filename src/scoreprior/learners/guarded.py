@@ -37,7 +37,7 @@ from scoreprior.learners._base import MetaLearner, Prior
 from scoreprior.learners._methods import learner
 from scoreprior.learners._split_nll import split_tasks
 from scoreprior.predictive import Mixture, NoDistributionError, mix
-from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution
+from scoreprior.tasks import PaddedTasks, PointNoise, Standardizer, TaskSet, resolution
 
 FLAGGED = 0.01
 """Tasks with a smaller surprise are said not to fit: so many of related ones are."""
@@ -105,17 +105,22 @@ class GuardedPrior(Prior):
         """The member's."""
         return self.member.chunk
 
+    @property
+    def uses_noise(self) -> bool:  # type: ignore[override]
+        """If the member does."""
+        return self.member.uses_noise
+
     def infer(self, context: PaddedTasks, key: PRNGKeyArray) -> GuardedState:
         own, *keys = jax.random.split(key, self.folds + 2)
         chosen, fold = _checked(context.mask, self.folds)
-        some = PaddedTasks(*(leaf[chosen] for leaf in context))
+        some = context._replace(weight=None).take(chosen)
         of_all = jnp.full(len(context.y), -1).at[chosen].set(fold)
 
         def predicted(number: Int[Array, ""], one: PRNGKeyArray) -> tuple[Float[Array, " c"], ...]:
             """The checked points from those of all other folds; the last number is that of no fold."""
             rest = context._replace(mask=context.mask & (of_all != number) & (number < self.folds))
-            answer = self.member.evaluate(self.member.infer(rest, one), some.x)
-            broad = predict_broad(condition_broad(some._replace(mask=some.mask & (fold != number))), some.x)
+            answer = self._answer(self.member.infer(rest, one), some.x, some.noise)
+            broad = predict_broad(condition_broad(some._replace(mask=some.mask & (fold != number))), some.x, some.noise)
             return *_log_probs(answer, some.y, self.half_width), _log_probs(broad, some.y, self.half_width)[0]
 
         numbers = jnp.arange(self.folds + 1)
@@ -137,10 +142,14 @@ class GuardedPrior(Prior):
         weight = jax.nn.sigmoid(self.log_odds + jnp.max(against))
         return GuardedState(self.member.infer(context, own), condition_broad(some), weight, statistics)
 
-    def evaluate(self, state: GuardedState, x: Float[Array, "q d"]) -> Mixture:
-        answers = [self.member.evaluate(state.member, x), predict_broad(state.broad, x)]
+    def evaluate(self, state: GuardedState, x: Float[Array, "q d"], noise: PointNoise | None = None) -> Mixture:
+        answers = [self._answer(state.member, x, noise), predict_broad(state.broad, x, noise)]
         mixed = mix(answers, jnp.stack([1 - state.weight, state.weight]))
         return mixed._replace(draws=answers[0].draws)
+
+    def _answer(self, state: PyTree, x: Float[Array, "q d"], noise: PointNoise | None) -> Mixture:
+        known: Any = () if noise is None else (noise,)
+        return self.member.evaluate(state, x, *known)
 
     def draw(self, state: GuardedState, x: Float[Array, "q d"], key: PRNGKeyArray) -> Float[Array, " q"]:
         coin_key, member_key, broad_key = jax.random.split(key, 3)
@@ -219,7 +228,7 @@ class Guarded:
         """A prior that was fitted to the tasks, guarded; `left_out` is the `surprise_of` tasks it had not seen."""
         if prior.is_point:
             raise NoDistributionError("A prior that predicts points cannot tell how surprising a value is.")
-        halves = prior.standardizer.rounding_interval(tasks.y, resolution(tasks.y))[1]
+        halves = prior.standardizer.rounding_interval(tasks.y, resolution(tasks.y), tasks.x)[1]
         half_width = np.median(halves[np.isfinite(halves)]) if np.isfinite(halves).any() else 0.0
         log_odds = np.log(self.doubt / (1 - self.doubt))
         tail = Tail.of(np.zeros((0, 2)) if left_out is None else left_out)

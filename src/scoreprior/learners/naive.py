@@ -119,6 +119,8 @@ class NewestLag(_WithoutIterations):
         standardizer = Standardizer.fit(tasks)
         if not standardizer.warp.is_identity:
             raise TaskError(f"newest-lag compares inputs with real targets; this one is {tasks.target.words}.")
+        if standardizer.channels is not None:
+            raise TaskError("newest-lag compares inputs with one target; there are several.")
         errors = np.sqrt(((tasks.x - tasks.y[:, None]) ** 2).mean(0))
         if self.column is not None and not -tasks.dim <= self.column < tasks.dim:
             raise TaskError(f"There is no input column {self.column}; the tasks have {tasks.dim}.")

@@ -125,7 +125,7 @@ class _Loss(eqx.Module):
     def __call__(self, predictor: Predictor, key: PRNGKeyArray) -> tuple[Float[Array, ""], dict[str, Array]]:
         row_key, point_key, noise_key = jax.random.split(key, 3)
         rows = jax.random.randint(row_key, (self.batch,), 0, len(self.tasks.y))
-        some = PaddedTasks(*(leaf[rows] for leaf in self.tasks)).at_most(_MOST_POINTS, point_key)
+        some = self.tasks.take(rows).at_most(_MOST_POINTS, point_key)
         losses = jax.vmap(lambda task, one: self.of_task(predictor, task, one))(
             some, jax.random.split(noise_key, self.batch)
         )
@@ -158,7 +158,7 @@ class _HeldOut(eqx.Module):
 
 
 def _take(tasks: PaddedTasks, rows: np.ndarray) -> PaddedTasks:
-    return PaddedTasks(*(leaf[rows] for leaf in tasks))
+    return tasks.take(rows)
 
 
 @eqx.filter_jit

@@ -5,7 +5,7 @@ from scoreprior.tasks.context_target import ContextTarget
 from scoreprior.tasks.encoding import InputEncoding
 from scoreprior.tasks.fingerprint import fingerprint
 from scoreprior.tasks.order import runs_in_order
-from scoreprior.tasks.padding import PaddedTasks, bucket
+from scoreprior.tasks.padding import PaddedTasks, PointNoise, bucket
 from scoreprior.tasks.resolution import resolution
 from scoreprior.tasks.standardizer import Standardizer
 from scoreprior.tasks.target_kinds import BinaryRate, Bounded, Count, Positive, Real, TargetKind
@@ -19,6 +19,7 @@ __all__ = [
     "Count",
     "InputEncoding",
     "PaddedTasks",
+    "PointNoise",
     "Positive",
     "Real",
     "Standardizer",

@@ -67,6 +67,20 @@ def check_finite(array: np.ndarray, what: str) -> None:
         )
 
 
+def per_row(values: Any, rows: int, what: str, *, least: float) -> np.ndarray | None:
+    """One number for each row, none below `least`; None if there are none."""
+    if values is None:
+        return None
+    found = np.atleast_1d(numeric(values, what))
+    if found.shape != (rows,):
+        raise TaskError(f"{what} has shape {found.shape}; it must be ({rows},), one number for each row.")
+    check_finite(found, what)
+    if (found < least).any():
+        row = int(np.argmax(found < least))
+        raise TaskError(f"{what} is {found[row]:g} in row {row}; it must be at least {least:g}.")
+    return found
+
+
 def check_columns(task: str, inputs: Sequence[str], target: str) -> None:
     """Refuse a choice of columns that has no input or uses one column twice."""
     if not inputs:
@@ -88,3 +102,8 @@ def listing(names: Sequence[str], most: int = 3) -> str:
     """The first few names, quoted, and how many more there are."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def looks_like_one_table(tasks: Any) -> bool:
+    """Whether a single table was given for a set of tasks."""
+    return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")

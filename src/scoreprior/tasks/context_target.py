@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, SupportsIndex
 
-import numpy as np
-
 from scoreprior.tasks.checks import TaskError
-from scoreprior.tasks.task import Task
 
 if TYPE_CHECKING:
     from scoreprior.tasks.task_set import TaskSet  # which imports this module
@@ -38,6 +35,4 @@ class ContextTarget:
     def whole(self) -> TaskSet:
         """The tasks before they were cut: the points of the context, then those of the target."""
         pairs = zip(self.context, self.target)
-        return self.context._with(
-            Task(np.concatenate([one.x, other.x]), np.concatenate([one.y, other.y]), one.name) for one, other in pairs
-        )
+        return self.context._with(one.joined(other) for one, other in pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,22 @@ from jaxtyping import Bool
 
 from scoreprior.tasks.checks import TaskError
 from scoreprior.tasks.task import Task
+
+
+def context_masks(
+    tasks: Sequence[Task], context: Any, generator: np.random.Generator | None
+) -> list[Bool[np.ndarray, " m"]]:
+    """`context_mask` of every task; both parts have at least one point."""
+    masks = []
+    for task in tasks:
+        chosen = context_mask(task, context, generator)
+        if chosen.all() or not chosen.any():
+            raise TaskError(
+                f"{task.name} with {len(task)} points cannot give {int(chosen.sum())} to the context and "
+                "still have both parts non-empty; use a smaller context or leave the task out."
+            )
+        masks.append(chosen)
+    return masks
 
 
 def context_mask(task: Task, context: Any, generator: np.random.Generator | None) -> Bool[np.ndarray, " m"]:

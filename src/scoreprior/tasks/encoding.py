@@ -22,7 +22,9 @@ from scoreprior.tasks.input_kinds import (
     Since,
     check_categories,
     check_cycles,
+    visible_cycles,
 )
+from scoreprior.tasks.time_axis import TimeAxis
 
 _SHORT = 0.1
 """Where a typical task spans less of the table's time than this, tasks began at different times."""
@@ -40,9 +42,13 @@ class InputEncoding:
 
     Args:
         inputs: one `NumberInput`, `DateInput` or `CategoryInput` per column.
+        time: the column along which rows run in time, for forecasts; None where that is not asked for.
+        channels: whether the last input says which of several targets a row is of.
     """
 
     inputs: tuple[Input, ...]
+    time: TimeAxis | None = None
+    channels: bool = False
 
     @classmethod
     def of_numbers(cls, names: Sequence[str]) -> InputEncoding:
@@ -59,15 +65,18 @@ class InputEncoding:
         *,
         cycles: Sequence[str] = (),
         since: Since = "auto",
+        time: str | bool = False,
     ) -> InputEncoding:
         """Kinds, categories, units and references of the columns, from the rows that are used, by their labels."""
         if since not in get_args(Since):
             raise TaskError(f'since must be "auto", "calendar" or "task", not {since!r}.')
         tasks = np.unique(np.asarray(labels, str), return_inverse=True)[1]
-        found = [_fit(name, column, tasks, used, check_cycles(cycles), since) for name, column in zip(names, columns)]
-        if cycles and not any(isinstance(each, DateInput) for each in found):
+        wanted = None if cycles in ("auto", ("auto",), ["auto"]) else check_cycles(cycles)
+        found = [_fit(name, column, tasks, used, wanted, since) for name, column in zip(names, columns)]
+        if wanted and not any(isinstance(each, DateInput) for each in found):
             raise TaskError(f"There is no column of dates among {listing(names)}, so there are no cycles.")
-        return cls(tuple(found))
+        axis = TimeAxis.fit(names, columns, labels, used, None if time is True else time) if time else None
+        return cls(tuple(found), axis)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,7 +105,9 @@ class InputEncoding:
 
     @property
     def leading(self) -> int | None:
-        """The first of the inputs x that has an order: no category."""
+        """The one of the inputs x that rows are sorted by: time, or the first that is no category."""
+        if self.time is not None:
+            return self.sources.index(self.columns.index(self.time.column))
         return next((at for at, source in enumerate(self.sources) if self.kinds[source] != "category"), None)
 
     @property
@@ -166,6 +177,7 @@ def encode_table(
     encoding: InputEncoding | None,
     cycles: Sequence[str] = (),
     since: Since = "auto",
+    time: str | bool = False,
 ) -> tuple[InputEncoding, Float[np.ndarray, "r c"]]:
     """The encoding of a table's rows, fitted to the complete ones if none is given; and the rows, encoded, target last.
 
@@ -175,18 +187,18 @@ def encode_table(
         used = np.array([label != "" for label in labels], bool) & np.isfinite(target)
         for column in inputs:
             used &= column.present()
-        encoding = InputEncoding.fit(names, inputs, labels, used, cycles=cycles, since=since)
+        encoding = InputEncoding.fit(names, inputs, labels, used, cycles=cycles, since=since, time=time)
     elif len(encoding.inputs) != len(names):
         raise TaskError(f"The encoding has {len(encoding.inputs)} input columns, but {len(names)} are named.")
-    elif cycles or since != "auto":
-        raise TaskError("An encoding says how dates are read: give it, or cycles and since, but not both.")
+    elif cycles or since != "auto" or time:
+        raise TaskError("An encoding says how dates are read: give it, or cycles, since and time, but not both.")
     else:
-        encoding.warn_unknown(inputs, stacklevel=4)  # of the line that called TaskSet.from_frame
+        encoding.warn_unknown(inputs, stacklevel=5)  # of the line that called TaskSet.from_frame
     return encoding, np.column_stack([encoding.encode(inputs, labels), target])
 
 
 def _fit(
-    name: str, column: Column, tasks: np.ndarray, used: np.ndarray, cycles: tuple[Cycle, ...], since: Since
+    name: str, column: Column, tasks: np.ndarray, used: np.ndarray, cycles: tuple[Cycle, ...] | None, since: Since
 ) -> Input:
     used = used if used.any() else column.present()
     tasks = np.unique(tasks[used], return_inverse=True)[1]
@@ -200,11 +212,13 @@ def _fit(
         return NumberInput(name)
     values = column.values[used]
     whole_days = bool((values == values.astype("datetime64[D]")).all())
-    if "day" in cycles and whole_days:
+    if cycles is not None and "day" in cycles and whole_days:
         raise TaskError(f"The dates of column {name!r} have no time of day, so there is no cycle of days.")
     order = np.lexsort((values, tasks))
     steps = np.diff(values[order].astype(np.int64))[np.diff(tasks[order]) == 0]
     unit = choose_unit(steps[steps > 0])
+    if cycles is None:
+        cycles = visible_cycles(values, tasks, steps[steps > 0])
     reference = None
     if not len(values) or (since == "calendar" or (since == "auto" and not _began_apart(values, tasks))):
         reference = str(values.min().astype("datetime64[D]")) if len(values) else "1970-01-01"

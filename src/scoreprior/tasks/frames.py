@@ -17,6 +17,7 @@ from scoreprior.tasks.checks import TaskError
 from scoreprior.tasks.columns import Column, Instants, Kind, Numbers, Words
 from scoreprior.tasks.dates import DateError, instants, looks_like_a_date, moment
 from scoreprior.tasks.encoding import InputEncoding
+from scoreprior.tasks.files import FilePath, read_table
 from scoreprior.tasks.input_cells import MISSING_WORDS, kind_of
 
 
@@ -29,15 +30,30 @@ class FrameColumns(NamedTuple):
 
 
 def columns_from_frame(
-    frame: Any, task: str, inputs: Sequence[str], target: str, kinds: Sequence[Kind] | None = None
-) -> FrameColumns:
-    """Labels, inputs and target; without `kinds` it is found out what the inputs are.
+    frame: Any, names: Sequence[str], kinds: Sequence[Kind] | None = None, extra: Sequence[str] = ()
+) -> tuple[FrameColumns, np.ndarray, list[Float[np.ndarray, " r"]]]:
+    """Labels, inputs and target of the columns named in this order, what an error calls rows, and extra numbers.
 
-    Raises `TaskError` when a column is absent, repeated or cannot be used.
+    Without `kinds` it is found out what the inputs are. Raises `TaskError` when a column is absent, repeated or cannot
+    be used.
     """
-    columns = _select(frame, [task, *inputs, target])
+    columns = _select(frame, [*names, *extra])
+    task, *inputs, target = names
     labels = ["" if _is_missing(label) else str(label).strip() for label in columns[task].to_list()]
-    return FrameColumns(labels, _inputs(columns, inputs, kinds), _numbers(columns[target], target))
+    found = FrameColumns(labels, _inputs(columns, inputs, kinds), _numbers(columns[target], target))
+    return found, np.arange(len(labels)), [_numbers(columns[name], name) for name in extra]
+
+
+def columns_from_file(
+    path: FilePath, names: Sequence[str], kinds: Sequence[Kind] | None = None, extra: Sequence[str] = ()
+) -> tuple[FrameColumns, np.ndarray, list[Float[np.ndarray, " r"]]]:
+    """`columns_from_frame` of a CSV or Parquet file."""
+    table = read_table(path, (names[-1], *extra), inputs=names[1:-1], kinds=kinds, label=names[0])
+    return (
+        FrameColumns(table.labels or [], list(table.inputs), table.numbers[:, 0]),
+        table.rows,
+        list(table.numbers[:, 1:].T),
+    )
 
 
 def encode_frame(frame: Any, encoding: InputEncoding, *, start: Any = None) -> Float[np.ndarray, "q d"]:

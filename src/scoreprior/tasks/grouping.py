@@ -7,8 +7,9 @@ earlier ones, and the last value is the last row's.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -49,31 +50,51 @@ def group_rows(
     order: Order = "input",
     most_points: int | None = MOST_POINTS,
     leading: int | None = 0,
+    recent: bool = False,
+    extra: Mapping[str, Float[np.ndarray, " r"]] = MappingProxyType({}),
 ) -> Grouping:
     """Tasks from one label and one row of numbers (d inputs, then the target) per point.
 
     Rows with an empty label or a number that is not finite are left out. Of a task with more than `most_points` other
-    rows, as many as that are used: evenly spread over the ordered rows, the first and the last among them. `leading` is
-    the input that rows are sorted by; None is none that has an order.
+    rows, as many as that are used: evenly spread over the ordered rows, the first and the last among them, or the last
+    ones if `recent`, which keeps the step between them. `leading` is the input that rows are sorted by; None is none
+    that has an order. `extra` is what else is known of rows, by its name: "noise", "replicates", "weight".
     """
     check_choices(order=order, most_points=most_points)
-    complete = np.isfinite(numbers).all(axis=1)
+    complete = np.isfinite(np.column_stack([numbers, *extra.values()])).all(axis=1)
     members: dict[str, list[int]] = {label: [] for label in labels if label}
     for row, label in enumerate(labels):
         if label and complete[row]:
             members[label].append(row)
     leading = None if order == "rows" else leading
-    tasks = [_task(label, numbers[rows], leading, most_points) for label, rows in members.items() if rows]
+    tasks = []
+    for label, rows in members.items():
+        if rows:
+            chosen = np.array(rows)[_chosen(numbers[rows], leading, most_points, recent)]
+            known = {name: values[chosen] for name, values in extra.items()}
+            if "weight" in known:
+                known["weight"] = _task_weight(label, known["weight"])
+            tasks.append(Task(numbers[chosen, :-1], numbers[chosen, -1], label, **known))
     thinned = sum(most_points is not None and len(rows) > most_points for rows in members.values())
     return Grouping(tuple(tasks), tuple(label for label, rows in members.items() if not rows), thinned)
 
 
-def _task(label: str, numbers: np.ndarray, leading: int | None, most_points: int | None) -> Task:
-    if leading is not None:
-        numbers = numbers[np.argsort(numbers[:, leading], kind="stable")]
-    if most_points is not None and len(numbers) > most_points:
-        numbers = numbers[np.linspace(0, len(numbers) - 1, most_points).round().astype(int)]
-    return Task(numbers[:, :-1], numbers[:, -1], label)
+def _chosen(numbers: np.ndarray, leading: int | None, most_points: int | None, recent: bool) -> Int[np.ndarray, " k"]:
+    """Which rows of a task are used, in their order."""
+    order = np.arange(len(numbers)) if leading is None else np.argsort(numbers[:, leading], kind="stable")
+    if most_points is None or len(order) <= most_points:
+        return order
+    even = np.linspace(0, len(order) - 1, most_points).round().astype(int)
+    return order[-most_points:] if recent else order[even]
+
+
+def _task_weight(label: str, weights: np.ndarray) -> Any:
+    if (weights != weights[0]).any():
+        raise TaskError(
+            f"The weights of task {label!r} run from {weights.min():g} to {weights.max():g}: a task has one. For rows "
+            "that are means of several measurements give replicate counts instead."
+        )
+    return weights[0]
 
 
 def tasks_from_columns(
@@ -87,6 +108,7 @@ def tasks_from_columns(
     missing: Missing,
     order: Order,
     most_points: int | None,
+    extra: Mapping[str, Float[np.ndarray, " r"]],
     **reading: Any,
 ) -> tuple[tuple[Task, ...], InputEncoding]:
     """`group_rows` for Python's users: an error at what is missing unless it is to be dropped, warnings at the rest.
@@ -98,21 +120,26 @@ def tasks_from_columns(
     names = (names[0], *(names[1 + at] for at in encoding.sources), names[-1])
     unlabelled = sum(not label for label in labels)
     if missing == "error":
-        _check_complete(labels, numbers, names, rows)
-    grouping = group_rows(labels, numbers, order=order, most_points=most_points, leading=encoding.leading)
+        named = (*names, *extra)
+        _check_complete(labels, np.column_stack([numbers, *extra.values()]), named, rows)
+    in_time = encoding.time is not None
+    grouping = group_rows(
+        labels, numbers, order=order, most_points=most_points, leading=encoding.leading, recent=in_time, extra=extra
+    )
     # The warnings are of the line that called TaskSet.from_frame or from_file.
     if unlabelled:
-        warnings.warn(f"{unlabelled} rows are without {names[0]!r} and were left out.", stacklevel=3)
+        warnings.warn(f"{unlabelled} rows are without {names[0]!r} and were left out.", stacklevel=4)
     if grouping.empty:
         gone = f"{len(grouping.empty)} tasks have no complete row and were left out: {listing(grouping.empty)}."
-        warnings.warn(gone, stacklevel=3)
+        warnings.warn(gone, stacklevel=4)
     if not grouping.tasks:
         raise TaskError("No task has a row with all inputs and the target present; nothing is left to learn from.")
     if grouping.thinned:
         warnings.warn(
             f"{grouping.thinned} of {len(grouping.tasks)} tasks have more than {most_points} points, of which "
-            f"{most_points} each, evenly spread, are used; pass most_points=None to use them all.",
-            stacklevel=3,
+            f"{most_points} each, {'the last' if in_time else 'evenly spread'}, are used; pass most_points=None to use "
+            "them all.",
+            stacklevel=4,
         )
     return grouping.tasks, encoding
 

@@ -191,3 +191,23 @@ def check_cycles(cycles: Sequence[str]) -> tuple[Cycle, ...]:
     if len(set(cycles)) < len(cycles):
         raise TaskError(f"A cycle is named twice in {', '.join(cycles)}.")
     return tuple(cycles)  # type: ignore[arg-type]
+
+
+def visible_cycles(values: np.ndarray, tasks: np.ndarray, steps: np.ndarray) -> tuple[Cycle, ...]:
+    """Cycles with three rows or more in each, twice in a typical task, or of the year twice in the table.
+
+    Args:
+        values: instants of all rows, datetime64[us].
+        tasks: numbers of the rows' tasks.
+        steps: between neighbouring rows of tasks, in microseconds.
+    """
+    if not len(steps):
+        return ()
+    day, step, times = MICROSECONDS["days"], float(np.median(steps)), values.astype(np.int64)
+    typical = float(np.median([np.ptp(times[tasks == task]) for task in np.unique(tasks)]))
+    found: list[Cycle] = []
+    for cycle, length, span in (("day", 1, typical), ("week", 7, typical), ("year", 365.25, float(np.ptp(times)))):
+        # The last row of two full cycles is one step before their end.
+        if 3 * step <= length * day and span + step >= 2 * length * day:
+            found.append(cycle)  # type: ignore[arg-type]
+    return tuple(found)

@@ -7,24 +7,27 @@ become a rectangular batch for JAX.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, SupportsIndex, overload
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
 from scoreprior._types import Inputs, KeyLike, Targets, as_generator
-from scoreprior.tasks.checks import TaskError, column_names
+from scoreprior.tasks.checks import TaskError, looks_like_one_table
 from scoreprior.tasks.context_target import ContextTarget
-from scoreprior.tasks.contexts import context_mask
-from scoreprior.tasks.encoding import InputEncoding, kinds_of
-from scoreprior.tasks.files import FilePath, read_table
-from scoreprior.tasks.frames import columns_from_frame
+from scoreprior.tasks.contexts import context_masks
+from scoreprior.tasks.encoding import InputEncoding
+from scoreprior.tasks.extra_columns import extra_columns
+from scoreprior.tasks.files import FilePath
+from scoreprior.tasks.frames import FrameColumns, columns_from_file, columns_from_frame
 from scoreprior.tasks.grouping import MOST_POINTS, Missing, Order, check_choices, tasks_from_columns
 from scoreprior.tasks.input_kinds import Since
-from scoreprior.tasks.padding import PaddedTasks
+from scoreprior.tasks.padding import PaddedTasks, pad
+from scoreprior.tasks.reading import read_columns
+from scoreprior.tasks.rolling_origin import rolling_origin
 from scoreprior.tasks.target_kinds import Real, TargetKind
 from scoreprior.tasks.task import Task
 
@@ -53,7 +56,7 @@ class TaskSet(Sequence[Task]):
         encoding: InputEncoding | None = None,
         allow_empty: bool = False,
     ):
-        if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or _looks_like_one_table(tasks):
+        if isinstance(tasks, Task) or not isinstance(tasks, Iterable) or looks_like_one_table(tasks):
             raise TaskError(
                 f"A set of tasks is needed, but a single table ({type(tasks).__name__}) was passed. Give a "
                 "list of Task objects, or use TaskSet.from_frame(df, task=..., inputs=..., target=...)."
@@ -107,14 +110,16 @@ class TaskSet(Sequence[Task]):
         *,
         task: str,
         inputs: str | Sequence[str],
-        target: str,
+        target: str | Sequence[str],
         target_kind: TargetKind = Real(),  # noqa: B008 (frozen)
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
         cycles: Sequence[str] = (),
         since: Since = "auto",
+        time: str | bool = False,
         encoding: InputEncoding | None = None,
+        **known: str | None,
     ) -> TaskSet:
         """Tasks from a data frame in long form (pandas, polars, pyarrow, ...), one row per point.
 
@@ -124,54 +129,74 @@ class TaskSet(Sequence[Task]):
         Args:
             task: column that says which task a row belongs to.
             inputs: input column, or several, of numbers, dates (as time since a reference) or text (as categories).
-            target: column to predict.
+            target: column to predict, or several: each cell that is there becomes a row, and the last input its column.
             target_kind: what values it can have, such as `Bounded(3, 15)`.
             missing: "error" refuses a table with missing or infinite values; "drop" leaves these rows out, with a
                 warning where a row lacks its task or a task has no row left.
             order: "input" sorts the rows of a task by the first input that is no category, ties as given; "rows" keeps
                 them as given. Order matters: later rows are predicted from earlier ones.
-            most_points: of a longer task as many rows as this are used, evenly spread, with a warning; None uses all.
-            cycles: of "day", "week", "year", those whose phase is to be an input beside a date.
+            most_points: of a longer task as many rows as this are used, evenly spread or with `time` the last, with a
+                warning; None uses all.
+            cycles: of "day", "week", "year", those whose phase is to be an input beside a date; "auto" takes those that
+                rows are close enough together, and tasks long enough, to show.
             since: count time from one date for all tasks ("calendar"), from each task's first row ("task"), or "auto":
                 from first rows if a typical task spans less than a tenth of the table's time.
+            time: input column that is time, for forecasts: rows are sorted by it. True finds it: the first of dates,
+                else the first of numbers that rise from row to row of a task as given.
             encoding: how another table was read (`tasks.encoding`, `prior.encoding`), to read this one alike.
+            known: columns `noise` (a target's known standard deviation), `replicates` (how many measurements it is the
+                mean of) and `weight` (how much a task counts in learning), as of `Task`.
         """
-        check_choices(missing=missing, order=order, most_points=most_points)
-        names = column_names(task, inputs, target)
-        columns = columns_from_frame(frame, names[0], names[1:-1], names[-1], kinds_of(encoding))
-        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
-        reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
-        tasks, encoding = tasks_from_columns(*columns, names, np.arange(len(columns.target)), **options, **reading)
-        return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding, target=target_kind)
+        return cls._read(
+            partial(columns_from_frame, frame),
+            task=task,
+            inputs=inputs,
+            target=target,
+            target_kind=target_kind,
+            missing=missing,
+            order=order,
+            most_points=most_points,
+            encoding=encoding,
+            **known,
+            cycles=cycles,
+            since=since,
+            time=time,
+        )
 
     @classmethod
     def from_file(
+        cls, path: FilePath, *, task: str, inputs: str | Sequence[str], target: str | Sequence[str], **options: Any
+    ) -> TaskSet:
+        """Tasks from a CSV or Parquet file, one row per point; arguments and options as of `from_frame`.
+
+        The file is read as `scoreprior fit` reads it: separators, decimal commas and encodings are recognised.
+        """
+        return cls._read(partial(columns_from_file, path), task=task, inputs=inputs, target=target, **options)
+
+    @classmethod
+    def _read(
         cls,
-        path: FilePath,
+        read: Callable[..., tuple[FrameColumns, np.ndarray, list[np.ndarray]]],
         *,
         task: str,
         inputs: str | Sequence[str],
-        target: str,
+        target: str | Sequence[str],
         target_kind: TargetKind = Real(),  # noqa: B008 (frozen)
         missing: Missing = "error",
         order: Order = "input",
         most_points: int | None = MOST_POINTS,
-        cycles: Sequence[str] = (),
-        since: Since = "auto",
         encoding: InputEncoding | None = None,
+        noise: str | None = None,
+        replicates: str | None = None,
+        weight: str | None = None,
+        **reading: Any,
     ) -> TaskSet:
-        """Tasks from a CSV or Parquet file, one row per point; arguments as of `from_frame`.
-
-        The file is read as `scoreprior fit` reads it: separators, decimal commas and encodings are recognised.
-        """
         check_choices(missing=missing, order=order, most_points=most_points)
-        names = column_names(task, inputs, target)
-        table = read_table(path, names[-1:], inputs=names[1:-1], kinds=kinds_of(encoding), label=names[0])
-        columns = (table.labels or [], table.inputs, table.numbers[:, 0])
-        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points}
-        reading: dict[str, Any] = {"cycles": cycles, "since": since, "encoding": encoding}
-        tasks, encoding = tasks_from_columns(*columns, names, table.rows, **options, **reading)
-        return cls(tasks, input_names=encoding.names, target_name=names[-1], encoding=encoding, target=target_kind)
+        table = read_columns(read, task, inputs, target, extra_columns(noise, replicates, weight), encoding)
+        options: dict[str, Any] = {"missing": missing, "order": order, "most_points": most_points, "extra": table.extra}
+        tasks, encoding = tasks_from_columns(*table[:5], **options, encoding=encoding, **reading)
+        encoding, name = replace(encoding, channels=table.channels), table.names[-1]
+        return cls(tasks, input_names=encoding.names, target_name=name, encoding=encoding, target=target_kind)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -241,36 +266,24 @@ class TaskSet(Sequence[Task]):
         of its context points. Without a key the first points are the context; with one, a random subset.
         Both parts have at least one point.
         """
-        generator = None if key is None else as_generator(key)
-        contexts, targets = [], []
-        for task in self.tasks:
-            chosen = context_mask(task, context, generator)
-            if chosen.all() or not chosen.any():
-                raise TaskError(
-                    f"{task.name} with {len(task)} points cannot give {int(chosen.sum())} to the context and "
-                    "still have both parts non-empty; use a smaller context or leave the task out."
-                )
-            contexts.append(task.take(chosen))
-            targets.append(task.take(~chosen))
-        return ContextTarget(self._with(contexts), self._with(targets))
+        masks = context_masks(self.tasks, context, None if key is None else as_generator(key))
+        contexts = self._with(task.take(mask) for task, mask in zip(self.tasks, masks))
+        return ContextTarget(contexts, self._with(task.take(~mask) for task, mask in zip(self.tasks, masks)))
+
+    def rolling_origin(self, horizon: int, origins: int = 3, *, least: int = 1) -> ContextTarget:
+        """Forecasts to judge a method by: the next `horizon` rows predicted from all rows of the task before them.
+
+        Of a task with m rows, origins are m - horizon, m - 2 horizon, ...: at most `origins` of them, with at least
+        `least` known rows. Each is a pair of its own, for `evaluate_pairs`. Rows must run in time.
+        """
+        return rolling_origin(self, horizon, origins, least)
 
     def padded(self, size: int | None = None, *, dtype: type[np.floating] = np.float32) -> PaddedTasks:
         """One batch, padded to `size` points (the largest task if not given).
 
         Single precision gives JAX arrays; double precision NumPy's, for computations that enable it.
         """
-        largest = max(1, int(self.sizes.max()))
-        size = largest if size is None else size
-        if size < largest:
-            raise TaskError(f"Tasks of up to {largest} points do not fit a batch of size {size}.")
-        x = np.zeros((len(self), size, self.dim), dtype)
-        y = np.zeros((len(self), size), dtype)
-        mask = np.zeros((len(self), size), bool)
-        for i, task in enumerate(self.tasks):
-            x[i, : len(task)], y[i, : len(task)], mask[i, : len(task)] = task.x, task.y, True
-        if dtype == np.float64:
-            return PaddedTasks(x, y, mask)  # type: ignore[arg-type]
-        return PaddedTasks(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
+        return pad(self.tasks, size, dtype)
 
     def _with(self, tasks: Iterable[Task]) -> TaskSet:
         return TaskSet(
@@ -285,7 +298,3 @@ class TaskSet(Sequence[Task]):
     def __repr__(self) -> str:
         sizes = self.sizes
         return f"TaskSet(n={len(self)}, m={sizes.min()}..{sizes.max()}, d={self.dim})"
-
-
-def _looks_like_one_table(tasks: Any) -> bool:
-    return isinstance(tasks, (str, dict)) or hasattr(tasks, "columns") or hasattr(tasks, "dtype")
