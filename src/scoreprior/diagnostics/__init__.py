@@ -1,36 +1,35 @@
-"""How far to trust a method on tasks of one's own: comparison with simple rules on held-out tasks, and error bars."""
+"""How far to trust a method on tasks of one's own: cross-validation, comparison with simple rules, error bars."""
 
 from scoreprior.diagnostics.checks import Check, check
-from scoreprior.diagnostics.comparison import (
-    LAG_RULES,
-    RULES,
-    Comparison,
-    PairedDifference,
-    compare,
-    compare_with_rules,
-    paired_difference,
-)
+from scoreprior.diagnostics.comparison import Comparison, PairedDifference, paired_difference
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points, judge_coverage
-from scoreprior.diagnostics.splits import FEWEST_TASKS, HoldOut, halves, hold_out
+from scoreprior.diagnostics.cross_validation import CrossValidation, cross_validate, trains_networks
+from scoreprior.diagnostics.rules import LAG_RULES, RULES, compare_with_rules
+from scoreprior.diagnostics.splits import FEWEST_TASKS, FOLDS, Fold, HoldOut, halves, hold_out, task_folds
 from scoreprior.diagnostics.two_sample import energy_distance
 
 __all__ = [
     "FEWEST_TASKS",
+    "FOLDS",
     "LAG_RULES",
     "RULES",
     "Check",
     "Comparison",
     "Coverage",
+    "CrossValidation",
+    "Fold",
     "HoldOut",
     "PairedDifference",
     "Verdict",
     "check",
-    "compare",
     "compare_with_rules",
     "coverage_without_points",
+    "cross_validate",
     "energy_distance",
     "halves",
     "hold_out",
     "judge_coverage",
     "paired_difference",
+    "task_folds",
+    "trains_networks",
 ]

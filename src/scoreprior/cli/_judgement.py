@@ -1,0 +1,129 @@
+"""How `fit` judges: by cross-validation over tasks, beside simple rules, with the choice of a method if asked for."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from scoreprior import diagnostics
+from scoreprior.auto import CANDIDATES, Auto
+from scoreprior.cli import _comparison
+from scoreprior.cli._console import CallError, Talk
+from scoreprior.diagnostics import CrossValidation
+from scoreprior.learners import MetaLearner, learner
+from scoreprior.learners.stack import Stack
+from scoreprior.tasks import TaskSet
+from scoreprior.tasks.checks import TaskError
+
+AUTO = "auto"
+# People act on these predictions, so quick may not mean untrained: a twentieth, as `bench --quick` takes, only shows
+# that everything runs. A quarter of all steps is still a fit, and a first look at a table in a fraction of the time.
+QUICK_SHARE = 0.25
+QUICK_NETWORK_FOLDS = 2
+BUDGET_FOLDS = 2
+QUICK = "--quick"
+_WITHOUT_JUDGEMENT = "hierarchical-gp"
+
+
+class Judgement(NamedTuple):
+    """What was found.
+
+    Args:
+        name: of the method to fit to all tasks.
+        method: the method itself.
+        record: for the prior's file, None where tasks are too few.
+        left_out: how surprising left-out tasks are, for the guard.
+        reason: why this method, where it was chosen here.
+        seconds: that a fit took.
+    """
+
+    name: str
+    method: MetaLearner
+    record: dict[str, Any] | None = None
+    left_out: Float[np.ndarray, "s 2"] | None = None
+    reason: str | None = None
+    seconds: float | None = None
+
+
+def choose(method: str, quick: bool) -> MetaLearner:
+    """The method, with a quarter of all its iterations if quick."""
+    try:
+        chosen: Any = learner(method)
+    except ValueError as error:
+        raise CallError(str(error)) from error
+    return chosen.with_budget(QUICK_SHARE) if quick else chosen
+
+
+def judge(
+    talk: Talk, tasks: TaskSet, method: str, *, quick: bool, lags: bool, folds: int | None, seed: int
+) -> Judgement:
+    """Judge a method beside simple rules, or choose one; `lags` tells whether inputs may be earlier targets."""
+    rules = [rule for rule in diagnostics.RULES if lags or rule not in diagnostics.LAG_RULES]
+    try:
+        if method == AUTO:
+            return _choose(talk, tasks, rules, quick, folds, seed)
+        return _judge(talk, tasks, method, rules, quick, folds, seed)
+    except TaskError as error:
+        if "too few to hold some out" not in str(error):
+            raise
+        talk.warn(_comparison.too_few_words(tasks))
+        name = _WITHOUT_JUDGEMENT if method == AUTO else method
+        reason = f"{name} is taken without a comparison." if method == AUTO else None
+        return Judgement(name, choose(name, quick), reason=reason)
+
+
+def _judge(
+    talk: Talk, tasks: TaskSet, method: str, rules: list[str], quick: bool, folds: int | None, seed: int
+) -> Judgement:
+    chosen = choose(method, quick)
+    if quick and folds is None and diagnostics.trains_networks(chosen):
+        folds = QUICK_NETWORK_FOLDS
+    methods = {method: chosen} | {rule: choose(rule, quick) for rule in rules if rule != method}
+    talk.say(f"Cross-validation over tasks: {method} and {len(methods) - 1} simple rules predict tasks left out ...")
+    options: dict[str, Any] = {"optional": diagnostics.LAG_RULES, "progress": talk.progress}
+    found = diagnostics.cross_validate(methods, tasks, seed, folds=folds, **options)
+    _tell_budget(talk, found, chosen, tasks, seed, quick)
+    return _finish(talk, found, chosen, seed)
+
+
+def _choose(talk: Talk, tasks: TaskSet, rules: list[str], quick: bool, folds: int | None, seed: int) -> Judgement:
+    members = [choose(name, quick) for name in dict.fromkeys([*rules, *CANDIDATES])]
+    # A first look is one at rules and processes: networks take longer than all of these together.
+    auto = Auto(tuple(each for each in members if not (quick and diagnostics.trains_networks(each))), folds=folds)
+    told = ", ".join(auto.methods_for(len(tasks)))
+    talk.say(f"Cross-validation over tasks, to choose from {told} ...")
+    choice = auto.choose(tasks, seed, progress=talk.progress)
+    talk.say(f"Chosen: {choice.reason}")
+    if not isinstance(choice.method, Stack):
+        _tell_budget(talk, choice.validation, choice.method, tasks, seed, quick)
+    found = _finish(talk, choice.validation, choice.method, seed, warn=False)
+    return found._replace(name=choice.name, reason=choice.reason)
+
+
+def _tell_budget(
+    talk: Talk, found: CrossValidation, chosen: MetaLearner, tasks: TaskSet, seed: int, quick: bool
+) -> None:
+    """Say where the full budget gains nothing over that of --quick; two folds tell, at half the price of one fit."""
+    short = chosen.with_budget(QUICK_SHARE)
+    if quick or short == chosen:
+        return
+    number = min(BUDGET_FOLDS, len(found.folds))
+    other = diagnostics.cross_validate({QUICK: short}, tasks, seed, folds=number, progress=talk.progress)
+    if text := _comparison.budget_words(found.comparison([]), other.comparison()):
+        talk.say(text)
+
+
+def _finish(talk: Talk, found: CrossValidation, chosen: MetaLearner, seed: int, warn: bool = True) -> Judgement:
+    """The record of a method with its guard, which is what people get; what it means is said."""
+    method, left_out = found.method, None
+    if not found.priors[method][0].is_point:
+        with talk.stage("Comparing left-out tasks with those of training"):
+            found, left_out = found.guarded(seed)
+    compared = found.comparison()
+    texts = _comparison.rule_words(compared) if warn else []
+    for text in texts + _comparison.narrow_words(method, compared.coverage):
+        talk.warn(text)
+    seconds = found.predicted[method][0].seconds["fit_seconds"]
+    return Judgement(method, chosen, _comparison.record(compared), left_out, seconds=seconds)
