@@ -145,6 +145,7 @@ def test_a_budget_that_gains_nothing_is_said():
     assert _comparison.budget_words(scored("mars-gp", [0.5, 1.5, 2.5, 3.5]), quick) is None
 
 
+@pytest.mark.slow
 def test_auto_chooses_and_says_why(table, no_gp, monkeypatch):
     monkeypatch.setattr("scoreprior.cli._judgement.CANDIDATES", ("last-value", "ridge"))
     out = table.with_name("gcs.prior")

@@ -24,7 +24,7 @@ def test_inspect_shows_what_fit_wrote(table, no_gp):
     assert run("fit", table, *COLUMNS, "--out", prior, "--method", "ridge", "--quick").exit_code == 0
     result = run("inspect", prior)
     assert result.exit_code == 0, result.output
-    for text in ("ridge", "patient", "hour: 0 to", "gcs", "noise", "small budget", "held-out tasks", "last-value"):
+    for text in ("ridge", "patient", "hour: 0 to", "gcs", "noise", "small budget", "left-out tasks", "last-value"):
         assert text in result.stdout
     record = json.loads(run("inspect", prior, "--json").stdout)
     assert record["held_out"]["tasks"] == 2

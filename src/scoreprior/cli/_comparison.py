@@ -45,13 +45,13 @@ def grid(held_out: dict[str, Any], target: str) -> Grid:
         table.add_column(name, justify="right")
     for name, row in held_out["methods"].items():
         spread = f" ± {row['rmse_se']:.2g}"
-        coverage = "-" if np.isnan(row["coverage90"]) else f"{row['coverage90']:.0%}{_interval(row)}"
+        coverage = "-" if np.isnan(row["coverage90"]) else f"{row['coverage90']:.0%}{interval(row)}"
         nll = "-" if np.isnan(row["nll"]) else f"{row['nll']:.3f}"
         table.add_row(name, f"{row['rmse']:.4g}{spread}", nll, coverage)
     return table
 
 
-def _interval(row: dict[str, Any]) -> str:
+def interval(row: dict[str, Any]) -> str:
     """Between which shares the coverage lies, with 95% confidence; earlier versions did not say."""
     if not np.isfinite(row.get("coverage90_low", np.nan)):
         return ""
@@ -63,7 +63,7 @@ def shown(held_out: dict[str, Any], method: str, target: str) -> list[Grid | str
     row = held_out["methods"][method]
     text = f"{method}: RMSE {row['rmse']:.3g} ± {row['rmse_se']:.2g}"
     if np.isfinite(row["coverage90"]):
-        text += f", 90% intervals hold {row['coverage90']:.0%}{_interval(row)} of the points"
+        text += f", 90% intervals hold {row['coverage90']:.0%}{interval(row)} of the points"
     return [grid(held_out, target), f"{text} of {count(held_out['tasks'], 'left-out task')}."]
 
 

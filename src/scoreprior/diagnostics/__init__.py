@@ -4,6 +4,7 @@ from scoreprior.diagnostics.checks import Check, check
 from scoreprior.diagnostics.comparison import Comparison, PairedDifference, paired_difference
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points, judge_coverage
 from scoreprior.diagnostics.cross_validation import CrossValidation, cross_validate, trains_networks
+from scoreprior.diagnostics.pit_moments import PitMoments
 from scoreprior.diagnostics.rules import LAG_RULES, RULES, compare_with_rules
 from scoreprior.diagnostics.splits import FEWEST_TASKS, FOLDS, Fold, HoldOut, halves, hold_out, task_folds
 from scoreprior.diagnostics.two_sample import energy_distance
@@ -20,6 +21,7 @@ __all__ = [
     "Fold",
     "HoldOut",
     "PairedDifference",
+    "PitMoments",
     "Verdict",
     "check",
     "compare_with_rules",

@@ -9,6 +9,7 @@ import numpy as np
 
 from scoreprior._types import KeyLike
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points
+from scoreprior.diagnostics.pit_moments import PitMoments
 from scoreprior.diagnostics.splits import halves
 from scoreprior.evaluation import evaluate_pairs, summarise
 from scoreprior.learners import Prior, learner
@@ -61,6 +62,11 @@ class Check:
     def coverage(self) -> Coverage:
         """Coverage of the 90% interval."""
         return Coverage.of(self.rows)
+
+    @property
+    def moments(self) -> PitMoments | None:
+        """Whether centre, width or shape of the predictions are wrong; None where too few tasks can tell."""
+        return PitMoments.of(self.rows["pit"].to_list())
 
     @property
     def verdict(self) -> Verdict:
