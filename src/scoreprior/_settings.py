@@ -8,11 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from scoreprior._suggestions import meant
+
 
 def check_choice(name: str, value: Any, allowed: Collection[Any]) -> None:
     """Refuse a value that is none of the allowed ones."""
     if value not in allowed:
-        raise ValueError(f"{name} is one of {', '.join(map(str, allowed))}, not {value!r}.")
+        likely = meant(value, map(str, allowed)) if isinstance(value, str) else None
+        hint = "" if likely is None else f" Did you mean {likely!r}?"
+        raise ValueError(f"{name} is one of {', '.join(map(str, allowed))}, not {value!r}.{hint}")
 
 
 def check_counts(config: Any, *names: str) -> None:

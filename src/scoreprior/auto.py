@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from scoreprior._budget import check_share
 from scoreprior._settings import check_counts
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.diagnostics import CrossValidation, PairedDifference, cross_validate, trains_networks
 from scoreprior.diagnostics.coverage import standard_error
@@ -39,6 +40,7 @@ class Choice(NamedTuple):
     validation: CrossValidation
 
 
+@short_repr
 @dataclass(frozen=True)
 class Auto:
     """Chooses a method by cross-validation over tasks, then fits it to all of them.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -152,7 +154,9 @@ def _spare_other_files(out: Path) -> None:
 
 
 def _save(prior: Prior, chosen: MetaLearner, out: Path, about: dict[str, Any]) -> None:
-    config = {} if "config" in prior.about() else {"config": repr(chosen)}
+    config: dict[str, Any] = {}
+    if "config" not in prior.about() and is_dataclass(chosen):
+        config = {"config": json.loads(json.dumps(asdict(chosen), default=repr))}
     prior.save(out, metadata=config | about)
 
 

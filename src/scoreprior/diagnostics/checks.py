@@ -63,6 +63,10 @@ class Check:
         """Coverage of the 90% interval."""
         return Coverage.of(self.rows)
 
+    def __repr__(self) -> str:
+        found = self.coverage
+        return f"Check(tasks={found.tasks}, points={found.points}, coverage90={found.share:.2f}, {found.verdict!r})"
+
     @property
     def moments(self) -> PitMoments | None:
         """Whether centre, width or shape of the predictions are wrong; None where too few tasks can tell."""

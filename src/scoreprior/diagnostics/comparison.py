@@ -107,6 +107,10 @@ class Comparison:
         found = (rule for rule in self.rules if self.paired_difference(rule).other_as_good)
         return tuple(sorted(found, key=lambda rule: means[rule]))
 
+    def __repr__(self) -> str:
+        found = self.coverage
+        return f"Comparison({self.method!r} with {len(self.rules)} rules, tasks={found.tasks}, folds={self.folds})"
+
     def paired_difference(self, rule: str, metric: str = "rmse") -> PairedDifference:
         """The method's metric minus the rule's, over the same tasks."""
         return paired_difference(self.rows, self.method, rule, metric)

@@ -44,6 +44,9 @@ class CrossValidation:
     predicted: Mapping[str, Sequence[Predicted]]
     step: float
 
+    def __repr__(self) -> str:
+        return f"CrossValidation({self.method!r} of {len(self.predicted)} methods, folds={len(self.folds)})"
+
     def comparison(self, names: Collection[str] | None = None) -> Comparison:
         """The judged method beside the others, or beside those that are named; `position` is that among all tasks."""
         import pandas as pd  # here, since it takes a quarter of a second

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from scoreprior._budget import share_of
 from scoreprior._settings import check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.fit import ProcessAverage, fit_average, fit_process
@@ -21,11 +22,12 @@ from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.inference.average import average_of
 from scoreprior.inference.closed_form import ClosedForm, gaussian_mixture
 from scoreprior.learners._base import Prior
-from scoreprior.learners._function_prior import FunctionPrior
+from scoreprior.learners._function_prior import FunctionPrior, notes_of
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet, resolution
 
 
+@short_repr
 @dataclass(frozen=True)
 class PooledGP:
     """One Gaussian process for all tasks, fitted to all of them together; inference is exact.
@@ -59,7 +61,8 @@ class PooledGP:
             fitted = fit_average(padded, self.process, as_key(key), known)
         else:
             fitted = ProcessAverage(fit_process(padded, self.process, as_key(key), known))
-        return FunctionPrior(standardizer, average_of(ClosedForm(fitted.process), fitted))
+        inference = average_of(ClosedForm(fitted.process), fitted)
+        return FunctionPrior(standardizer, inference, notes_of(self, tasks, {}))
 
     def with_budget(self, share: float) -> PooledGP:
         """A share of the process's evaluations."""
@@ -105,6 +108,7 @@ def _rbf_process(parameters: Float[Array, " 3"]) -> GaussianProcess:
     return GaussianProcess(ZeroMean(), Matern(std, lengthscale[None], jnp.inf), noise)
 
 
+@short_repr
 @dataclass(frozen=True)
 class VanillaGP:
     """An RBF-kernel GP per task, hyper-parameters by marginal likelihood; no meta-learning.

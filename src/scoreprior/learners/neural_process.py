@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior import networks as nets
 from scoreprior._settings import check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.learners._base import Prior
 from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train, mixture_nll
@@ -173,6 +174,7 @@ class NeuralProcessPrior(Prior):
         return Mixture(locs, scales, locs)
 
 
+@short_repr
 @dataclass(frozen=True)
 class NeuralProcess:
     """The latent neural process.

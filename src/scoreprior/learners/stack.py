@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior._budget import check_share
 from scoreprior._settings import check_choice
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.learners._base import MetaLearner, Prior
 from scoreprior.learners._function_prior import notes_of
@@ -59,7 +60,7 @@ class StackPrior(Prior):
         return mix([each.evaluate(own, x) for each, own in zip(self.members, state)], self.weights)
 
     def about(self) -> dict[str, Any]:
-        return {} if self.notes is None else json.loads(self.notes)
+        return super().about() if self.notes is None else json.loads(self.notes)
 
     def bare(self) -> StackPrior:
         members = tuple(each.bare() for each in self.members)
@@ -88,6 +89,7 @@ class _Member(NamedTuple):
     predictives: list[Predictive]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Stack:
     """Several methods, whose predictives are mixed by weights learned from left-out tasks.
