@@ -217,8 +217,7 @@ class NeuralProcess:
 
     def __post_init__(self) -> None:
         check_counts(self, "width", "latent", "heads", "samples", "training_samples")
-        if self.layers < 0:
-            raise ValueError(f"layers must be at least 0, not {self.layers}.")
+        check_counts(self, "layers", least=0)
         if self.attention and (not self.deterministic or self.width % self.heads):
             raise ValueError("Attention is a deterministic path, and its heads share the width equally.")
         check_positive(self, "least_std")
