@@ -8,6 +8,7 @@ import pandas as pd
 from scoreprior._extras import extra
 from scoreprior.cli._console import CallError
 from scoreprior.cli._notes import Notes, line
+from scoreprior.cli._partial import Varied
 from scoreprior.cli._tables import Columns
 from scoreprior.learners import Prior
 from scoreprior.plots import GREY, pit_histogram, posterior_band, posterior_points, prior_draws, reliability_diagram
@@ -30,15 +31,19 @@ def predictions(
     *,
     of: int,
     curves: bool,
+    truths: list[Task | None],
 ) -> Figure:
-    """One panel per task (name, inputs, known points), the first few of a longer list; curves or single points."""
+    """One panel per task (name, inputs, known points), the first few of a longer list; curves or single points.
+
+    Truths are observations at the inputs that were asked for, where they are known.
+    """
     down = -(-len(shown) // 4)
     across = -(-len(shown) // down)
     figure = Figure(figsize=(3.2 * across + 0.8, 2.6 * down + 0.6), layout="constrained")
-    axes = np.ravel(figure.subplots(down, across, sharex=True, sharey=True, squeeze=False))
+    axes = np.ravel(figure.subplots(down, across, sharex=True, squeeze=False))
     draw = posterior_band if curves else posterior_points
-    for ax, (name, x, context), predictive in zip(axes, shown, predictives):
-        draw(ax, x[:, 0], predictive, context=context)
+    for ax, (name, x, context), predictive, truth in zip(axes, shown, predictives, truths):
+        draw(ax, x[:, 0], predictive, context=context, truth=truth)
         ax.set_title(name, fontsize=10)
     asked = np.concatenate([x[:, 0] for _, x, _ in shown])
     for ax in axes[: len(shown)]:  # once all panels have their common range
@@ -54,6 +59,39 @@ def predictions(
     axes[0].legend(fontsize=8)
     more = f" (the first {len(shown)} of {of} tasks)" if of > len(shown) else ""
     figure.suptitle(f"Predictions with 50% and 90% intervals{more}", fontsize=11)
+    return figure
+
+
+def dependences(
+    columns: Columns,
+    shown: list[tuple[str, np.ndarray, Task | None]],
+    varied: list[list[Varied]],
+    truths: list[Task | None],
+    *,
+    of: int,
+) -> Figure:
+    """A row of panels for every task, one for each input that varies while the others stay; own axes for each task."""
+    across = len(varied[0])
+    figure = Figure(figsize=(2.9 * across + 1.2, 2.4 * len(shown) + 0.9), layout="constrained")
+    axes = figure.subplots(len(shown), across, sharex="col", sharey="row", squeeze=False)
+    for row, (name, _, context), inputs, truth in zip(axes, shown, varied, truths):
+        for ax, each in zip(row, inputs):
+            draw = posterior_points if each.ticks else posterior_band
+            own, later = (None if task is None or not len(task) else each.of(task) for task in (context, truth))
+            aside = 0.2 if each.ticks else 0.0  # known points of a category would cover what is predicted of it
+            draw(ax, each.place + aside, each.predictive, context=own, truth=later)
+            if each.ticks:
+                ax.set_xticks(each.place, [tick if len(tick) <= 10 else f"{tick[:9]}…" for tick in each.ticks])
+                ax.set_xlim(-0.5, len(each.ticks) - 0.5)
+        row[0].set_ylabel(f"{name}\n{columns.target}", fontsize=9)
+    for ax, each in zip(axes[-1], varied[0]):
+        ax.set_xlabel(each.name)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
+    more = f" (the first {len(shown)} of {of} tasks)" if of > len(shown) else ""
+    title = f"Predictions with 50% and 90% intervals as one input varies{more}"
+    note = "other inputs at their median among the task's known points, or as at the last of them"
+    figure.suptitle(f"{title}\n{note}", fontsize=9)
     return figure
 
 
