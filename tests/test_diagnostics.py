@@ -384,3 +384,18 @@ def test_the_standard_error_of_a_coverage_is_that_of_a_bootstrap_over_tasks():
     rows = rng.integers(0, 40, (4000, 40))
     again = (sizes * shares)[rows].sum(1) / sizes[rows].sum(1)
     assert found.standard_error == pytest.approx(again.std(), rel=0.1)
+
+
+def test_the_width_of_a_prior_is_compared_where_there_are_enough_targets():
+    """N(0, 1) everywhere, where targets spread by 0.5 on the left and 2 on the right: twice and half as wide."""
+    rng = np.random.default_rng(5)
+    x = np.arange(20.0)
+    y = rng.normal(size=(200, 20)) * np.where(x < 10, 0.5, 2.0)
+    tasks = sp.TaskSet.from_arrays([x] * 200, list(y))
+    found = diagnostics.prior_widths(made(), tasks, 0)
+    assert len(found) == 10
+    assert [each.ratio for each in found] == pytest.approx([2.0] * 5 + [0.5] * 5, rel=0.15)
+    assert (found[0].low, found[-1].high) == (0.0, 19.0)
+    assert diagnostics.prior_widths(made(), tasks[:5], 0) == []
+    with pytest.raises(sp.NoDistributionError, match="has no width"):
+        diagnostics.prior_widths(made(point=True), tasks, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -10,8 +12,17 @@ from scoreprior.cli._console import CallError
 from scoreprior.cli._notes import Notes, line
 from scoreprior.cli._partial import Varied
 from scoreprior.cli._tables import Columns
+from scoreprior.diagnostics import Stretch
 from scoreprior.learners import Prior
-from scoreprior.plots import GREY, pit_histogram, posterior_band, posterior_points, prior_draws, reliability_diagram
+from scoreprior.plots import (
+    GREY,
+    ORANGE,
+    pit_histogram,
+    posterior_band,
+    posterior_points,
+    prior_draws,
+    reliability_diagram,
+)
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import Task, TaskSet
 
@@ -31,7 +42,7 @@ def predictions(
     *,
     of: int,
     curves: bool,
-    truths: list[Task | None],
+    truths: Sequence[Task | None] = (),
 ) -> Figure:
     """One panel per task (name, inputs, known points), the first few of a longer list; curves or single points.
 
@@ -42,6 +53,7 @@ def predictions(
     figure = Figure(figsize=(3.2 * across + 0.8, 2.6 * down + 0.6), layout="constrained")
     axes = np.ravel(figure.subplots(down, across, sharex=True, squeeze=False))
     draw = posterior_band if curves else posterior_points
+    truths = truths or [None] * len(shown)
     for ax, (name, x, context), predictive, truth in zip(axes, shown, predictives, truths):
         draw(ax, x[:, 0], predictive, context=context, truth=truth)
         ax.set_title(name, fontsize=10)
@@ -106,8 +118,8 @@ def _shade_extrapolation(ax: Axes, domain: np.ndarray, x: np.ndarray) -> None:
     ax.set_xlim(low, high)
 
 
-def prior(learned: Prior, notes: Notes, tasks: TaskSet | None, seed: int) -> Figure:
-    """Functions drawn from a prior, and what it predicts without any point."""
+def prior(learned: Prior, notes: Notes, tasks: TaskSet | None, seed: int, wide: Sequence[Stretch] = ()) -> Figure:
+    """Functions drawn from a prior, what it predicts without any point, and where that is wider than the data."""
     x = line(learned, notes, 100)
     predictive = learned.condition([], [], seed).predict(x)
     draws = None
@@ -117,6 +129,9 @@ def prior(learned: Prior, notes: Notes, tasks: TaskSet | None, seed: int) -> Fig
         draws = predictive.draws[:DRAWS]
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     ax = prior_draws(figure.subplots(), x[:, 0], predictive, draws=draws, tasks=tasks)
+    for at, stretch in enumerate(wide):
+        label = None if at else f"wider than the data (up to {max(each.ratio for each in wide):.1f} times)"
+        ax.axvspan(stretch.low, stretch.high, color=ORANGE, alpha=0.15, linewidth=0, label=label)
     columns = notes.columns
     ax.set_xlabel("x" if columns is None else notes.first_input(columns))
     ax.set_ylabel("y" if columns is None else columns.target)

@@ -5,6 +5,7 @@ from scoreprior.diagnostics.comparison import Comparison, PairedDifference, pair
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points, judge_coverage
 from scoreprior.diagnostics.cross_validation import CrossValidation, cross_validate, trains_networks
 from scoreprior.diagnostics.pit_moments import PitMoments
+from scoreprior.diagnostics.prior_width import WIDER, Stretch, prior_widths
 from scoreprior.diagnostics.rules import LAG_RULES, RULES, compare_with_rules
 from scoreprior.diagnostics.splits import FEWEST_TASKS, FOLDS, Fold, HoldOut, halves, hold_out, task_folds
 from scoreprior.diagnostics.two_sample import energy_distance
@@ -14,6 +15,7 @@ __all__ = [
     "FOLDS",
     "LAG_RULES",
     "RULES",
+    "WIDER",
     "Check",
     "Comparison",
     "Coverage",
@@ -22,6 +24,7 @@ __all__ = [
     "HoldOut",
     "PairedDifference",
     "PitMoments",
+    "Stretch",
     "Verdict",
     "check",
     "compare_with_rules",
@@ -32,6 +35,7 @@ __all__ = [
     "hold_out",
     "judge_coverage",
     "paired_difference",
+    "prior_widths",
     "task_folds",
     "trains_networks",
 ]
