@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from rich.table import Table as Grid
 
 from scoreprior.cli._console import count
@@ -69,6 +68,8 @@ def shown(held_out: dict[str, Any], method: str, target: str) -> list[Grid | str
 
 def budget_words(full: Comparison, quick: Comparison) -> str | None:
     """A sentence where the full budget predicts the same left-out tasks no better than that of --quick."""
+    import pandas as pd  # here, since it takes a quarter of a second
+
     rows = pd.concat([full.rows[full.rows["position"].isin(quick.rows["position"])], quick.rows])
     gap = paired_difference(rows, full.method, quick.method, "log_score")
     what = "log scores"

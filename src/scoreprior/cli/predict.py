@@ -5,10 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 
 from scoreprior.cli._console import (
@@ -38,6 +37,9 @@ from scoreprior.learners import Posteriors, Prior
 from scoreprior.learners.guarded import FLAGGED
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import InputEncoding, Task, TaskSet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _BLOCK, _LONGEST = 65_536, 4096
 """Query points of all tasks together, and of one task, that are evaluated at once."""
@@ -178,6 +180,8 @@ def _answer(
     prior: Prior, notes: Notes, columns: Columns, contexts: dict[str, Task], queries: list[Query], seed: int
 ) -> tuple[pd.DataFrame, list[Predictive]]:
     """The table of predictions, and the predictives of the tasks that a figure shows."""
+    import pandas as pd  # here, since it takes a quarter of a second
+
     nothing = Task(np.zeros((0, prior.dim)), np.zeros(0))
     known = [contexts.get(query.task, nothing) for query in queries]
     posteriors = prior.condition_many(TaskSet(known, allow_empty=True), seed)
@@ -205,6 +209,8 @@ def _cells(query: Query) -> list[np.ndarray]:
 
 def _in_blocks(posteriors: Posteriors, queries: list[np.ndarray]) -> tuple[list[pd.DataFrame], list[Predictive]]:
     """Predictions at any number of points: only a block of them is ever held with all its components."""
+    import pandas as pd  # here, since it takes a quarter of a second
+
     step = min(_LONGEST, max(1, _BLOCK // len(queries)))
     frames: list[list[pd.DataFrame]] = [[] for _ in queries]
     shown: list[list[Predictive]] = [[] for _ in queries[:MOST_SHOWN]]
