@@ -30,29 +30,28 @@ def track(total: int | None, description: str, enabled: bool = True) -> Iterator
         yield lambda steps, note="": None
         return
     if _shown:
-        with _line(_shown[0], total, description) as advance:
+        advance, task = _line(_shown[0], total, description)
+        try:
             yield advance
+        finally:
+            _shown[0].remove_task(task)  # the loop around it goes on
         return
     with _bars() as bars:
         _shown.append(bars)
         try:
-            with _line(bars, total, description) as advance:
-                yield advance
+            yield _line(bars, total, description)[0]
         finally:
             _shown.clear()
 
 
-@contextmanager
-def _line(bars: Any, total: int | None, description: str) -> Iterator[Advance]:
+def _line(bars: Any, total: int | None, description: str) -> tuple[Advance, Any]:
+    """A new line, and what moves it on."""
     task = bars.add_task(description, total=total, note="")
 
     def advance(steps: int, note: str = "") -> None:
         bars.update(task, advance=steps, **({"note": note} if note else {}))
 
-    try:
-        yield advance
-    finally:
-        bars.remove_task(task)
+    return advance, task
 
 
 def _bars() -> Any:
