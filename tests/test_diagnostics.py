@@ -392,10 +392,10 @@ def test_the_width_of_a_prior_is_compared_where_there_are_enough_targets():
     x = np.arange(20.0)
     y = rng.normal(size=(200, 20)) * np.where(x < 10, 0.5, 2.0)
     tasks = sp.TaskSet.from_arrays([x] * 200, list(y))
-    found = diagnostics.prior_widths(made(), tasks, 0)
+    found = diagnostics.relative_width(made(), tasks, 0)
     assert len(found) == 10
     assert [each.ratio for each in found] == pytest.approx([2.0] * 5 + [0.5] * 5, rel=0.15)
     assert (found[0].low, found[-1].high) == (0.0, 19.0)
-    assert diagnostics.prior_widths(made(), tasks[:5], 0) == []
+    assert diagnostics.relative_width(made(), tasks[:5], 0) == []
     with pytest.raises(sp.NoDistributionError, match="has no width"):
-        diagnostics.prior_widths(made(point=True), tasks, 0)
+        diagnostics.relative_width(made(point=True), tasks, 0)

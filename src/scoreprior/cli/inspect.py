@@ -64,8 +64,8 @@ def run_inspect(talk: Talk, prior_file: Path, *, plot: Path | None, data: Path |
         tasks = need_tasks(read_tasks(data, columns, encoding=notes.encoding)[0], data)
         if not prior.is_point and _has_axis(notes):
             with talk.stage("Comparing the prior with the data"):
-                widths = diagnostics.prior_widths(prior, tasks, seed)
-            wide = [each for each in widths if each.ratio >= diagnostics.WIDER]
+                stretches = diagnostics.relative_width(prior, tasks, seed)
+            wide = [each for each in stretches if each.ratio >= diagnostics.WIDER]
     if plot is not None:
         from scoreprior.cli import _figures  # matplotlib takes its time
 

@@ -5,7 +5,7 @@ from scoreprior.diagnostics.comparison import Comparison, PairedDifference, pair
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points, judge_coverage
 from scoreprior.diagnostics.cross_validation import CrossValidation, cross_validate, trains_networks
 from scoreprior.diagnostics.pit_moments import PitMoments
-from scoreprior.diagnostics.prior_width import WIDER, Stretch, prior_widths
+from scoreprior.diagnostics.prior_width import WIDER, Stretch, relative_width
 from scoreprior.diagnostics.rules import LAG_RULES, RULES, compare_with_rules
 from scoreprior.diagnostics.splits import FEWEST_TASKS, FOLDS, Fold, HoldOut, halves, hold_out, task_folds
 from scoreprior.diagnostics.two_sample import energy_distance
@@ -35,7 +35,7 @@ __all__ = [
     "hold_out",
     "judge_coverage",
     "paired_difference",
-    "prior_widths",
+    "relative_width",
     "task_folds",
     "trains_networks",
 ]

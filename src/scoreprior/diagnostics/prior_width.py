@@ -25,7 +25,7 @@ class Stretch(NamedTuple):
     ratio: float
 
 
-def prior_widths(prior: Prior, tasks: TaskSet, key: KeyLike, *, column: int = 0) -> list[Stretch]:
+def relative_width(prior: Prior, tasks: TaskSet, key: KeyLike, *, column: int = 0) -> list[Stretch]:
     """The prior's 90% interval over the range that holds 90% of the targets, along one of the inputs x.
 
     The input is cut into up to ten stretches with the same number of points; in each, the mean width of the prior's
