@@ -21,7 +21,7 @@ AUTO = "auto"
 # People act on these predictions, so quick may not mean untrained: a twentieth, as `bench --quick` takes, only shows
 # that everything runs. A quarter of all steps is still a fit, and a first look at a table in a fraction of the time.
 QUICK_SHARE = 0.25
-QUICK_NETWORK_FOLDS = 2
+QUICK_NETWORK_FOLDS = 1
 BUDGET_FOLDS = 2
 QUICK = "--quick"
 _WITHOUT_JUDGEMENT = "hierarchical-gp"

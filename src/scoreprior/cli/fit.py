@@ -34,7 +34,7 @@ def fit_command(
     quick: Annotated[bool, typer.Option("--quick", help="A quarter of all iterations, for a first look.")] = False,
     hold_out: Annotated[bool, typer.Option(help="Judge by cross-validation over tasks first.")] = True,
     folds: Annotated[
-        int | None, typer.Option(min=1, max=5, help="Folds of that; without it 5, where networks are trained 3 or 2.")
+        int | None, typer.Option(min=1, max=5, help="Folds of that; without it 5; 3, or 1 if quick, for networks.")
     ] = None,
     order: Annotated[
         Order, typer.Option(help="Rows of a task sorted by the first input, or as they stand in the table.")
