@@ -17,9 +17,15 @@ from typer.testing import CliRunner
 import scoreprior as sp
 from scoreprior import diagnostics, metrics
 from scoreprior.cli import app
-from scoreprior.diagnostics import Coverage, compare, coverage_without_points, halves, paired_difference
+from scoreprior.diagnostics import (
+    Coverage,
+    coverage_without_points,
+    cross_validate,
+    halves,
+    paired_difference,
+    task_folds,
+)
 from scoreprior.learners import Prior
-from scoreprior.learners.guarded import surprise_of
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import Standardizer
 
@@ -241,7 +247,9 @@ def test_what_cannot_be_diagnosed_is_refused():
     with pytest.raises(TypeError, match="give its meta-learner"):
         sp.compare_with_rules(made(), white(6, 3), 0)
     with pytest.raises(ValueError, match="no method to compare"):
-        compare({}, sp.hold_out(white(6, 3), 0), 0)
+        cross_validate({}, white(6, 3), 0)
+    with pytest.raises(ValueError, match="1 to 5 folds, not 6"):
+        task_folds(white(9, 3), 0, 6)
 
 
 def test_a_rule_for_lags_is_left_out_only_as_a_rule():
@@ -267,16 +275,11 @@ def test_the_command_line_and_python_give_the_same_numbers(tmp_path, monkeypatch
 
     table, out = tmp_path / "train.csv", tmp_path / "a.prior"
     fitted = run("fit", table, "--task", "task", "--inputs", "x", "--target", "y", "--out", out, "--method", "ridge")
-    split, guard = sp.hold_out(tables["train"], 4), sp.Guarded().guard
-    part = sp.learner("ridge").fit(split.meta_train, 4)
-    left_out = surprise_of(guard(part, split.meta_train), split.meta_test.whole, 4)
-    methods = {"ridge": guard(part, split.meta_train, left_out)} | {
-        rule: sp.learner(rule) for rule in ("last-value", "context-mean")
-    }
-    comparison = compare(methods, split, 4)
+    methods = {rule: sp.learner(rule) for rule in ("ridge", "last-value", "context-mean")}
+    comparison = cross_validate(methods, tables["train"], 4).guarded(4)[0].comparison()
     assert fitted["held_out"]["methods"] == comparison.table.to_dict("index")
     assert (fitted["held_out"]["tasks"], fitted["held_out"]["points"]) == comparison.coverage[2:]
-    assert sum("on your held-out tasks" in text for text in fitted["warnings"]) == len(comparison.rules_as_good)
+    assert sum("on your left-out tasks" in text for text in fitted["warnings"]) == len(comparison.rules_as_good)
     checked = run("check", out, tmp_path / "new.csv")
     found = sp.check(sp.load_prior(out), tables["new"], 4)
     numbers = found.summary.rename(lambda name: name.replace("calibration_", "pooled_calibration_"))
@@ -318,3 +321,81 @@ def test_the_energy_distance_sees_what_marginals_do_not():
         diagnostics.energy_distance(shared, shared[:, :1])
     with pytest.raises(ValueError, match="two draws at least"):
         diagnostics.energy_distance(shared[:1], shared)
+
+
+def test_folds_leave_out_every_task_once_and_are_of_one_size():
+    tasks = sp.TaskSet([*white(23, 5), sp.Task([0.0], [1.0], "single")])
+    folds = task_folds(tasks, 0)
+    positions = np.concatenate([fold.positions for fold in folds])
+    assert [len(fold.meta_test) for fold in folds] == [4] * 5
+    assert len(set(positions)) == 20
+    assert 23 not in positions  # a single point cannot be cut in two
+    for fold in folds:
+        left_out = {tasks[row].name for row in fold.positions}
+        assert {task.name for task in fold.meta_test.target} == left_out
+        assert {task.name for task in fold.meta_train} == {task.name for task in tasks} - left_out
+    assert all(np.array_equal(one.positions, other.positions) for one, other in zip(folds, task_folds(tasks, 0, 2)))
+
+
+@pytest.mark.parametrize(("tasks", "number", "size"), [(5, 5, 1), (45, 5, 9), (400, 3, 80), (1200, 1, 200)])
+def test_no_more_folds_than_leave_out_two_hundred_tasks(tasks, number, size):
+    assert [len(fold.meta_test) for fold in task_folds(white(tasks, 2), 0)] == [size] * number
+
+
+def test_a_cross_validation_is_a_fit_without_each_fold(monkeypatch):
+    tasks = walks(10, 6)
+    found = cross_validate({"last-value": sp.learner("last-value")}, tasks, 0).comparison()
+    assert (found.folds, len(found.rows)) == (5, 10)
+    for fold in task_folds(tasks, 0):
+        prior = sp.learner("last-value").fit(fold.meta_train, 0)
+        rows = found.rows.set_index("position").loc[fold.positions]
+        np.testing.assert_allclose(rows["nll"], sp.evaluate_pairs(prior, fold.meta_test, 1)["nll"], rtol=1e-5)
+
+
+def test_where_each_task_has_a_point_the_interval_is_the_binomial_one():
+    inside = np.r_[np.ones(41), np.zeros(6)]
+    found = Coverage.of(pd.DataFrame({"coverage90": inside, "n_target": 1}))
+    exact = stats.binomtest(41, 47).proportion_ci(0.95, "exact")
+    # The variance of the sample is n / (n - 1) times that of the binomial.
+    assert found.interval == pytest.approx((exact.low, exact.high), abs=0.004)
+    whole = Coverage.of(pd.DataFrame({"coverage90": np.ones(20), "n_target": 30}))
+    assert whole.interval == pytest.approx((stats.binomtest(20, 20).proportion_ci(0.95, "exact").low, 1.0))
+    assert np.isnan(Coverage.of(pd.DataFrame({"coverage90": [0.9], "n_target": [9]})).interval).all()
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
+def test_the_interval_of_a_coverage_holds_the_true_one(correlation):
+    """Of ten tasks whose points miss together the standard error says little: there two of them hold it in 81%."""
+    rng, runs, held = np.random.default_rng(3), 400, 0
+    for _ in range(runs):
+        sizes = rng.integers(2, 20, 10)
+        z = np.sqrt(correlation) * rng.normal(size=(10, 1)) + np.sqrt(1 - correlation) * rng.normal(size=(10, 20))
+        inside = (np.abs(z) <= norm.ppf(0.95)) & (np.arange(20) < sizes[:, None])
+        low, high = Coverage.of(pd.DataFrame({"coverage90": inside.sum(1) / sizes, "n_target": sizes})).interval
+        held += low <= 0.9 <= high
+    assert held / runs > 0.9
+
+
+def test_the_standard_error_of_a_coverage_is_that_of_a_bootstrap_over_tasks():
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(1, 30, 40)
+    shares = rng.beta(9, 1, 40)
+    found = Coverage.of(pd.DataFrame({"coverage90": shares, "n_target": sizes}))
+    rows = rng.integers(0, 40, (4000, 40))
+    again = (sizes * shares)[rows].sum(1) / sizes[rows].sum(1)
+    assert found.standard_error == pytest.approx(again.std(), rel=0.1)
+
+
+def test_the_width_of_a_prior_is_compared_where_there_are_enough_targets():
+    """N(0, 1) everywhere, where targets spread by 0.5 on the left and 2 on the right: twice and half as wide."""
+    rng = np.random.default_rng(5)
+    x = np.arange(20.0)
+    y = rng.normal(size=(200, 20)) * np.where(x < 10, 0.5, 2.0)
+    tasks = sp.TaskSet.from_arrays([x] * 200, list(y))
+    found = diagnostics.relative_width(made(), tasks, 0)
+    assert len(found) == 10
+    assert [each.ratio for each in found] == pytest.approx([2.0] * 5 + [0.5] * 5, rel=0.15)
+    assert (found[0].low, found[-1].high) == (0.0, 19.0)
+    assert diagnostics.relative_width(made(), tasks[:5], 0) == []
+    with pytest.raises(sp.NoDistributionError, match="has no width"):
+        diagnostics.relative_width(made(point=True), tasks, 0)

@@ -199,12 +199,15 @@ def test_the_picture_of_environments_is_drawn(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "first"),
     [
-        ("plants_with_treatment.py", "day and treatment: RMSE"),
-        ("daily_sales.py", "date: dates, taken as days since"),
+        ("plants_with_treatment.py", "day: RMSE"),
+        ("daily_sales.py", "ridge: RMSE"),
+        ("dose_response.py", "any number: RMSE"),
+        ("machines.py", "ridge: RMSE"),
+        ("many_small_tasks.py", "ridge: RMSE"),
         ("two_targets.py", "ridge, heights known: RMSE of width"),
     ],
 )
-def test_examples_with_dates_and_words_run_with_a_quick_method(name, first, monkeypatch, capsys):
+def test_examples_with_tables_run_with_a_quick_method(name, first, monkeypatch, capsys):
     example(name, monkeypatch, "--method", "ridge")
     assert capsys.readouterr().out.startswith(first)
 

@@ -143,6 +143,42 @@ def configs() -> dict[str, type]:
     return found
 
 
+SET_BY_THE_PACKAGE = ("scoreprior.environments.", "scoreprior.bench.", "scoreprior.tasks.")
+"""What people do not construct, or construct from data that is checked elsewhere."""
+
+
+def accepts(config: type, name: str, value: object) -> bool:
+    try:
+        config(**{name: value})
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def nonsense(value: object) -> tuple[object, ...]:
+    """Values of the kind of a default that mean nothing: negative or broken counts, no numbers, unknown choices."""
+    if isinstance(value, bool) or value is None:
+        return ()
+    if isinstance(value, int):
+        return (-1, 1.5)
+    if isinstance(value, float):
+        return (-1.0, float("nan"))
+    return ("nonsense",) if isinstance(value, str) else ()
+
+
+def test_every_config_refuses_nonsense_where_it_is_constructed():
+    found = [
+        (where, field.name, wrong)
+        for where, config in configs().items()
+        if not where.startswith(SET_BY_THE_PACKAGE)
+        for field in dataclasses.fields(config)
+        if field.init
+        for wrong in nonsense(getattr(config(), field.name))
+        if accepts(config, field.name, wrong)
+    ]
+    assert not found
+
+
 def has_default(field: dataclasses.Field) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 

@@ -409,3 +409,34 @@ def test_a_share_of_the_budget_has_fewer_steps_and_leaves_patience_its_chunks() 
     assert replace(config, patience=None).with_budget(0.05) == replace(config, patience=None, steps=150)
     with pytest.raises(ValueError, match="share"):
         config.with_budget(0.0)
+
+
+def test_a_loop_within_a_loop_shares_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sets of bars would overwrite each other; a stage of unknown length shows that it goes on."""
+    from rich.progress import Progress
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    lines: list[list[tuple[str, float | None]]] = []
+    shown = Progress.add_task
+
+    def add_task(self, description, **settings):
+        found = shown(self, description, **settings)
+        lines.append([(task.description, task.total) for task in self.tasks])
+        return found
+
+    monkeypatch.setattr(Progress, "add_task", add_task)
+    with track(2, "Cross-validation") as outer:
+        outer(1, "ridge, fold 1 of 2")
+        with track(None, "Compiling") as inner:
+            inner(0)
+        with pytest.raises(ValueError, match="stop"), track(5, "Training"):
+            raise ValueError("stop")
+        outer(1)
+    assert lines == [
+        [("Cross-validation", 2)],
+        [("Cross-validation", 2), ("Compiling", None)],
+        [("Cross-validation", 2), ("Training", 5)],
+    ]
+    with track(1, "Again"):
+        pass
+    assert lines[-1] == [("Again", 1)]

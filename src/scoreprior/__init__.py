@@ -1,6 +1,16 @@
 """Learn a prior over functions from a few small regression datasets; predict a new one with honest error bars."""
 
-from scoreprior.diagnostics import Check, Comparison, check, compare_with_rules, hold_out, judge_coverage
+from scoreprior.auto import Auto, Choice
+from scoreprior.diagnostics import (
+    Check,
+    Comparison,
+    CrossValidation,
+    check,
+    compare_with_rules,
+    cross_validate,
+    hold_out,
+    judge_coverage,
+)
 from scoreprior.environments import DataError, Environment, environment, environments, register_environment
 from scoreprior.evaluation import evaluate, evaluate_oracle, evaluate_pairs, summarise
 from scoreprior.interpolators import (
@@ -42,12 +52,15 @@ __version__ = "0.2.0"
 
 __all__ = [
     "MARS",
+    "Auto",
     "BinaryRate",
     "Bounded",
     "Check",
+    "Choice",
     "Comparison",
     "ContextTarget",
     "Count",
+    "CrossValidation",
     "DataError",
     "DenoisedMARS",
     "DeterministicInterpolator",
@@ -79,6 +92,7 @@ __all__ = [
     "TrainingConfig",
     "check",
     "compare_with_rules",
+    "cross_validate",
     "environment",
     "environments",
     "evaluate",

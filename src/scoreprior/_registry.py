@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from scoreprior import _plugins
+from scoreprior._suggestions import did_you_mean
 
 Entry = TypeVar("Entry")
 
@@ -37,7 +38,8 @@ class Registry(Generic[Entry]):
         if name not in self._entries:
             _plugins.load()
         if name not in self._entries:
-            raise ValueError(f"There is no {self._what} {name!r}; there are {', '.join(self._entries)}.")
+            listed = f"there are {', '.join(self._entries)}."
+            raise ValueError(f"There is no {self._what} {name!r}; {did_you_mean(name, self._entries, listed)}")
         return self._entries[name]
 
     def check(self, name: str, source: Any) -> None:

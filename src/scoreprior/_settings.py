@@ -8,19 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from scoreprior._suggestions import meant
+
 
 def check_choice(name: str, value: Any, allowed: Collection[Any]) -> None:
     """Refuse a value that is none of the allowed ones."""
     if value not in allowed:
-        raise ValueError(f"{name} is one of {', '.join(map(str, allowed))}, not {value!r}.")
+        likely = meant(value, map(str, allowed)) if isinstance(value, str) else None
+        hint = "" if likely is None else f" Did you mean {likely!r}?"
+        raise ValueError(f"{name} is one of {', '.join(map(str, allowed))}, not {value!r}.{hint}")
 
 
-def check_counts(config: Any, *names: str) -> None:
-    """Refuse counts that are no whole number of at least 1; None, where a setting has it, is allowed."""
+def check_counts(config: Any, *names: str, least: int = 1) -> None:
+    """Refuse counts that are no whole number of at least 1, or `least`; None, where a setting has it, is allowed."""
     for name in names:
         value = getattr(config, name)
-        if value is not None and not (isinstance(value, (int, np.integer)) and value >= 1):
-            raise ValueError(f"{name} must be at least 1, and a whole number, not {value}.")
+        if value is not None and not (isinstance(value, (int, np.integer)) and value >= least):
+            raise ValueError(f"{name} must be at least {least}, and a whole number, not {value}.")
 
 
 def check_positive(config: Any, *names: str) -> None:

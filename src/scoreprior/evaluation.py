@@ -72,7 +72,7 @@ def evaluate_pairs(
     """
     known = np.concatenate([pairs.context.y, pairs.target.y]) if meta_train is None else meta_train.y
     predicted = predict_pairs(method, pairs, key, meta_train=meta_train, progress=progress)
-    return _rows(predicted, resolution(known))
+    return rows_of(predicted, resolution(known))
 
 
 def evaluate_oracle(environment: Environment, *, tasks: Part = "test") -> pandas.DataFrame:
@@ -135,15 +135,15 @@ def predict_by_oracle(environment: Environment, *, tasks: Part) -> Predicted:
 
 def tabulate(predicted: Predicted, environment: Environment, part: Part) -> pandas.DataFrame:
     """The rows of `evaluate`."""
-    frame = _rows(predicted, environment.resolution)
+    frame = rows_of(predicted, environment.resolution)
     where: dict[str, str | int] = {"environment": environment.name, "split": environment.split, "part": part}
     for at, (name, value) in enumerate(where.items()):
         frame.insert(at, name, value)
     return frame
 
 
-def _rows(predicted: Predicted, step: float) -> pandas.DataFrame:
-    """The rows of `evaluate_pairs`."""
+def rows_of(predicted: Predicted, step: float) -> pandas.DataFrame:
+    """The rows of `evaluate_pairs`, of targets that were recorded in steps (0: continuous)."""
     import pandas as pd  # here and below, since it takes a quarter of a second
 
     pairs, rows, rng = predicted.pairs, [], np.random.default_rng(0)  # the same for all methods

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from scoreprior._suggestions import did_you_mean
+
 Config = TypeVar("Config")
 
 
@@ -68,7 +70,7 @@ def override(config: Config, values: Mapping[str, Any]) -> Config:
             continue
         known = [field.name for field in fields(config) if field.init] if is_dataclass(config) else []
         if head not in known:
-            listed = f"it has {', '.join(known)}" if known else "it has none"
-            raise ValueError(f"{type(config).__name__} has no setting {head!r}; {listed}.")
+            listed = f"it has {', '.join(known)}." if known else "it has none."
+            raise ValueError(f"{type(config).__name__} has no setting {head!r}; {did_you_mean(head, known, listed)}")
         config = replace(config, **{head: override(getattr(config, head), {rest: value}) if rest else value})  # type: ignore[type-var]
     return config

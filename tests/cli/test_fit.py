@@ -14,7 +14,7 @@ from own_table import COLUMNS, rows, run
 import scoreprior as sp
 from scoreprior import diagnostics
 from scoreprior.cli import _comparison
-from scoreprior.cli.fit import QUICK_SHARE, choose
+from scoreprior.cli._judgement import QUICK_SHARE, choose
 from scoreprior.evaluation import METRICS
 from scoreprior.serialization import describe
 
@@ -32,7 +32,7 @@ def test_it_says_what_it_understood_compares_and_writes(table, no_gp):
         "1 row without hour",
         "2 rows without gcs",
         "1 task without a complete row: lost",
-        "Holding out 2 tasks",
+        "predict tasks left out",
     ):
         assert text in result.stderr
     for text in ("ridge", "last-value", "context-mean", "RMSE", "NLL", "90%", f"Wrote {out}"):
@@ -48,10 +48,11 @@ def test_the_prior_is_of_all_tasks_and_its_file_tells_the_rest(table, no_gp):
     record = json.loads(result.stdout)
     header = describe(out)
     assert header["method"] == "ridge"
-    assert header["extra"]["columns"] == {"task": "patient", "inputs": ["hour"], "target": "gcs", "order": "input"}
+    columns = {name: value for name, value in header["extra"]["columns"].items() if value is not None}
+    assert columns == {"task": "patient", "inputs": ["hour"], "target": "gcs", "order": "input"}
     assert header["extra"]["training"]["tasks"] == record["tasks"] == 12
     assert header["extra"]["held_out"] == record["held_out"]
-    assert record["held_out"]["tasks"] == 2
+    assert (record["held_out"]["tasks"], record["held_out"]["folds"]) == (10, 5)
     assert set(record["held_out"]["methods"]) == {"ridge", "last-value", "context-mean"}
     frame = pd.read_csv(table).sort_values(["patient", "hour"], kind="stable")
     assert header["domain"] == {"low": [frame["hour"].min()], "high": [frame["hour"].max()]}
@@ -64,7 +65,8 @@ def test_the_prior_is_of_all_tasks_and_its_file_tells_the_rest(table, no_gp):
 
 def test_held_out_metrics_are_those_of_a_fit_to_the_other_tasks(table, no_gp):
     out = table.with_name("gcs.prior")
-    record = json.loads(run("fit", table, *COLUMNS, "--out", out, "--method", "ridge", "--json").stdout)
+    arguments = ("fit", table, *COLUMNS, "--out", out, "--method", "ridge", "--folds", 1, "--json")
+    record = json.loads(run(*arguments).stdout)
     frame = pd.read_csv(table)
     names = list(dict.fromkeys(frame["patient"]))
     held = np.random.default_rng(0).permutation(len(names))[:2]
@@ -123,6 +125,47 @@ def test_a_rule_that_wins_is_told_on_stderr_and_in_json(table, no_gp):
     assert "Warning: A straight line (ridge) beats context-mean" in result.stderr
 
 
+def test_the_result_says_how_sure_it_is(table, no_gp):
+    result = run("fit", table, *COLUMNS, "--out", table.with_name("p"), "--method", "ridge", "--json")
+    row = json.loads(result.stdout)["held_out"]["methods"]["ridge"]
+    assert row["coverage90_low"] < row["coverage90"] < row["coverage90_high"]
+    record = {"tasks": 45, "points": 90, "methods": {"ridge": row | {"rmse": 3.4, "rmse_se": 0.3, "coverage90": 0.89}}}
+    record["methods"]["ridge"] |= {"coverage90_low": 0.84, "coverage90_high": 0.93}
+    text = "ridge: RMSE 3.4 ± 0.3, 90% intervals hold 89% (84 to 93%) of the points of 45 left-out tasks."
+    assert _comparison.shown(record, "ridge", "gcs")[1] == text
+
+
+def test_a_budget_that_gains_nothing_is_said():
+    def scored(method: str, values: list[float]) -> diagnostics.Comparison:
+        rows = pd.DataFrame({"log_score": values, "rmse": values, "coverage90": 0.9, "n_target": 1})
+        return diagnostics.Comparison(method, rows.assign(method=method, position=range(len(values))))
+
+    quick = scored("--quick", [1.0, 2.0, 3.0, 4.0])
+    text = _comparison.budget_words(scored("mars-gp", [1.1, 1.9, 3.0, 4.0, 99.0]), quick)
+    assert "The full budget of mars-gp is no better than --quick on 4 left-out tasks" in text
+    assert _comparison.budget_words(scored("mars-gp", [0.5, 1.5, 2.5, 3.5]), quick) is None
+
+
+@pytest.mark.slow
+def test_auto_chooses_and_says_why(table, no_gp, monkeypatch):
+    monkeypatch.setattr("scoreprior.cli._judgement.CANDIDATES", ("last-value", "ridge"))
+    out = table.with_name("gcs.prior")
+    result = run("fit", table, *COLUMNS, "--out", out, "--method", "auto", "--json")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    tasks = sp.TaskSet.from_file(table, task="patient", inputs="hour", target="gcs")
+    choice = sp.Auto(("last-value", "context-mean", "ridge")).choose(tasks, 0)
+    assert record["method"] == describe(out)["method"] == choice.name
+    assert record["reason"] == describe(out)["extra"]["reason"] == choice.reason
+    assert set(record["held_out"]["methods"]) == {"last-value", "context-mean", "ridge"}
+
+
+def test_auto_needs_left_out_tasks(table):
+    result = run("fit", table, *COLUMNS, "--out", table.with_name("p"), "--method", "auto", "--no-hold-out")
+    assert result.exit_code == 2
+    assert "chooses by left-out tasks" in result.stderr
+
+
 @pytest.mark.parametrize(("spread", "warned"), [(50, True), (1, False)])
 def test_error_bars_too_narrow_for_the_held_out_tasks_are_said(table, no_gp, spread, warned):
     """Wild tasks that no training task is like: the table shows the coverage, and a sentence says what it means."""
@@ -135,8 +178,8 @@ def test_error_bars_too_narrow_for_the_held_out_tasks_are_said(table, no_gp, spr
         for hour in range(10)
     ]
     table.write_text("\n".join(["patient,hour,gcs", *lines]))
-    result = run("fit", table, *COLUMNS, "--out", table.with_name("p"), "--method", "ridge", "--json")
-    record = json.loads(result.stdout)
+    arguments = ("fit", table, *COLUMNS, "--out", table.with_name("p"), "--method", "ridge", "--folds", 1, "--json")
+    record = json.loads(run(*arguments).stdout)
     row = record["held_out"]["methods"]["ridge"]
     assert (row["coverage90"] < 0.7) is warned
     said = [text for text in record["warnings"] if "error bars of ridge are too narrow" in text]
@@ -197,7 +240,7 @@ def test_long_tasks_are_thinned_and_that_is_said(table, no_gp):
 
 def test_quiet_prints_the_result_alone(table, no_gp):
     result = run("fit", table, *COLUMNS, "--out", table.with_name("p"), "--method", "ridge", "--quiet")
-    assert result.stderr == ""
+    assert all(line.startswith("Warning: ") for line in result.stderr.splitlines())
     assert "RMSE" in result.stdout
 
 

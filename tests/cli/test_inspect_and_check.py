@@ -24,10 +24,10 @@ def test_inspect_shows_what_fit_wrote(table, no_gp):
     assert run("fit", table, *COLUMNS, "--out", prior, "--method", "ridge", "--quick").exit_code == 0
     result = run("inspect", prior)
     assert result.exit_code == 0, result.output
-    for text in ("ridge", "patient", "hour: 0 to", "gcs", "noise", "small budget", "held-out tasks", "last-value"):
+    for text in ("ridge", "patient", "hour: 0 to", "gcs", "noise", "small budget", "left-out tasks", "last-value"):
         assert text in result.stdout
     record = json.loads(run("inspect", prior, "--json").stdout)
-    assert record["held_out"]["tasks"] == 2
+    assert record["held_out"]["tasks"] == 10
     assert record["tasks"] == 12
     # The lines have noise of 0.1, and ridge's error on half a task is some multiple of it.
     assert 0.05 < record["noise"] < 3
@@ -62,7 +62,24 @@ def test_inspect_draws_the_prior_over_a_table(prior, table):
     result = run("inspect", prior, "--plot", plot, "--data", table)
     assert result.exit_code == 0, result.output
     assert plot.read_bytes().startswith(b"\x89PNG")
-    assert "--plot" in run("inspect", prior, "--data", table).stderr
+    assert json.loads(run("inspect", prior, "--data", table, "--json").stdout)["wider_than_data"] == []
+
+
+def test_inspect_says_where_the_prior_is_wider_than_the_data(prior, table):
+    """All tasks follow the mean at first and spread later; the prior is as wide everywhere."""
+    rng = np.random.default_rng(0)
+    spread, hours = np.where(np.arange(24) > 11, 20.0, 0.05), np.arange(24)
+    values = 10.5 + 0.51 * hours + spread * rng.normal(size=(12, 24))
+    lines = [f"p{i},{hour},{values[i, hour]:.3f}" for i in range(12) for hour in range(24)]
+    data = table.with_name("data.csv")
+    data.write_text("\n".join(["patient,hour,gcs", *lines]))
+    plot = table.with_name("wide.png")
+    result = run("inspect", prior, "--data", data, "--plot", plot)
+    assert result.exit_code == 0, result.output
+    assert "the prior is wider than the data where hour is 0 to " in result.stdout
+    found = json.loads(run("inspect", prior, "--data", data, "--json").stdout)["wider_than_data"]
+    assert all(each["high"] < 14 for each in found)
+    assert found[0]["ratio"] > 1.5
 
 
 def test_inspect_refuses_other_files(table, tmp_path):

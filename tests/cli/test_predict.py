@@ -18,7 +18,10 @@ import scoreprior as sp
 from scoreprior import Task
 from scoreprior.cli._figures import predictions
 from scoreprior.cli._notes import open_prior
-from scoreprior.cli._queries import GRID
+from scoreprior.cli._partial import dependence
+from scoreprior.cli._queries import GRID, Query
+from scoreprior.cli._tables import Columns
+from scoreprior.cli._truths import true_points
 
 NUMBERS = ["mean", "std", "q5", "q25", "q50", "q75", "q95"]
 
@@ -277,3 +280,42 @@ def test_a_prior_without_a_guard_says_nothing_of_surprise(prior, new):
     sp.load_prior(prior).unguarded.save(bare)
     columns = ("--task", "patient", "--inputs", "hour", "--target", "gcs")
     assert frame_of(run("predict", bare, new, *columns))["surprise"].isna().all()
+
+
+def test_each_of_several_inputs_varies_while_the_others_stay(table, no_gp):
+    """Tasks are planes, a line along every input; a word that never changes within a task has no panel."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 5, (60, 2))
+    tasks = sp.TaskSet.from_frame(
+        pd.DataFrame(
+            {"t": np.arange(60) % 6, "a": x[:, 0], "b": x[:, 1], "kind": np.where(np.arange(60) % 2, "u", "v")}
+        ).assign(y=x @ [1.0, 2.0]),
+        task="t",
+        inputs=["a", "b", "kind"],
+        target="y",
+    )
+    prior = sp.learner("ridge").fit(tasks, 0)
+    domain = np.array([tasks.x.min(0), tasks.x.max(0)])
+    known = tasks[0]
+    (found,) = dependence(prior, prior.encoding, domain, [("t", known.x[:1], known)], 0)
+    assert [each.name for each in found] == ["a", "b"]
+    middle = np.median(known.x[:, :2], axis=0)
+    for each, slope, other in zip(found, (1.0, 2.0), (2 * middle[1], middle[0])):
+        np.testing.assert_allclose(each.predictive.mean, slope * each.place + other, atol=0.3)
+        np.testing.assert_array_equal(each.of(known).y, known.y)
+    assert found[0].place[[0, -1]].tolist() == domain[:, 0].tolist()
+
+
+def test_observations_at_the_rows_asked_for_are_drawn(table):
+    at = table.with_name("query.csv")
+    at.write_text("patient,hour,gcs\nx,1,10\ny,2,11\nx,3,\n")
+    columns = Columns("patient", ("hour",), "gcs")
+    queries = [
+        Query("x", (), np.array([[1.0], [3.0]]), np.array([0, 2])),
+        Query("y", (), np.array([[2.0]]), np.array([1])),
+    ]
+    first, second = true_points(at, columns, queries)
+    assert (first.x.tolist(), first.y.tolist()) == ([[1.0]], [10.0])
+    assert second.y.tolist() == [11.0]
+    at.write_text("patient,hour\nx,1\ny,2\nx,3\n")
+    assert true_points(at, columns, queries) == [None, None]

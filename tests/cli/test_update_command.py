@@ -29,7 +29,7 @@ def process_file(tmp_path, monkeypatch):
     config = ProcessConfig(
         ("matern52",), mean="linear", frequencies=0, starts=1, evidence_evaluations=2, tuning_evaluations=0
     )
-    monkeypatch.setattr("scoreprior.cli.fit.learner", lambda name: PooledGP(config))
+    monkeypatch.setattr("scoreprior.cli._judgement.learner", lambda name: PooledGP(config))
     path = tmp_path / "gcs.prior"
     result = run(
         "fit", write(tmp_path / "a.csv", range(6)), *COLUMNS, "--method", "pooled-gp", "--no-hold-out", "--out", path

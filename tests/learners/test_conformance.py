@@ -141,6 +141,14 @@ def case(request: pytest.FixtureRequest, fitted: dict) -> tuple[str, sp.Prior, s
     return name, fitted[name], test
 
 
+def test_every_prior_says_something_of_itself(case):
+    """What a person may ask: the method or the class of the prior, and what it is for."""
+    name, prior, _ = case
+    found = prior.about()
+    assert found.get("method") == name if "method" in found else found["prior"] == type(prior).__name__
+    assert ("config" in found) or (found["inputs"], found["target"]) == (2, prior.standardizer.kind.words)
+
+
 def test_shapes_and_ragged_batches(case):
     _, prior, test = case
     posteriors = prior.condition_many(test.context, 1)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from scoreprior._suggestions import did_you_mean
 from scoreprior.bench.budget import QUICK, reduced
 from scoreprior.bench.catalogue import SUITE, TRUTH_KNOWN
 from scoreprior.bench.cell import ORACLE, Budget, Cell, Part
@@ -190,7 +191,8 @@ def known_among(names: str, known: Sequence[str], what: str) -> list[str]:
         raise UnknownNameError(f"Name at least one {what}: {', '.join(known)}.")
     for name in chosen:
         if name not in known:
-            raise UnknownNameError(f"There is no {what} {name!r}; there are {', '.join(known)}.")
+            listed = f"there are {', '.join(known)}."
+            raise UnknownNameError(f"There is no {what} {name!r}; {did_you_mean(name, known, listed)}")
     return list(dict.fromkeys(chosen))
 
 

@@ -1,4 +1,4 @@
-"""A comparison with simple rules on held-out tasks, in words and as a table."""
+"""A comparison with simple rules on left-out tasks, in words and as a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table as Grid
 
 from scoreprior.cli._console import count
-from scoreprior.diagnostics import FEWEST_TASKS, Comparison, Coverage
+from scoreprior.diagnostics import FEWEST_TASKS, Comparison, Coverage, paired_difference
 from scoreprior.tasks import TaskSet
 
 RULES = {
@@ -26,6 +26,7 @@ LOW_COVERAGE = 0.8
 def record(comparison: Comparison) -> dict[str, Any]:
     """The comparison as plain numbers, for the prior's file: means over tasks, standard errors, coverage."""
     return {
+        "folds": comparison.folds,
         "tasks": comparison.coverage.tasks,
         "points": comparison.coverage.points,
         "methods": comparison.table.to_dict("index"),
@@ -34,17 +35,52 @@ def record(comparison: Comparison) -> dict[str, Any]:
 
 def grid(held_out: dict[str, Any], target: str) -> Grid:
     """The record of a comparison for people."""
-    title = f"Unseen: {held_out['tasks']} held-out tasks, {held_out['points']} points"
-    table = Grid(title=title, title_justify="left", caption="first half known, second half predicted")
+    folds = held_out.get("folds", 1)  # version 0.2 held out one
+    title = f"Unseen: {count(held_out['tasks'], 'left-out task')}, {count(held_out['points'], 'point')}"
+    caption = f"first half known, second half predicted; {count(folds, 'fold')}, each a fifth of the tasks at most"
+    table = Grid(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("method", no_wrap=True)
     for name in (f"error of {target} (RMSE)", "NLL", "in 90% interval"):
         table.add_column(name, justify="right")
     for name, row in held_out["methods"].items():
         spread = f" ± {row['rmse_se']:.2g}"
-        coverage = "-" if np.isnan(row["coverage90"]) else f"{row['coverage90']:.0%}"
+        coverage = "-" if np.isnan(row["coverage90"]) else f"{row['coverage90']:.0%}{interval(row)}"
         nll = "-" if np.isnan(row["nll"]) else f"{row['nll']:.3f}"
         table.add_row(name, f"{row['rmse']:.4g}{spread}", nll, coverage)
     return table
+
+
+def interval(row: dict[str, Any]) -> str:
+    """Between which shares the coverage lies, with 95% confidence; earlier versions did not say."""
+    if not np.isfinite(row.get("coverage90_low", np.nan)):
+        return ""
+    return f" ({100 * row['coverage90_low']:.0f} to {row['coverage90_high']:.0%})"
+
+
+def shown(held_out: dict[str, Any], method: str, target: str) -> list[Grid | str]:
+    """The table, and what it says of the method in a sentence."""
+    row = held_out["methods"][method]
+    text = f"{method}: RMSE {row['rmse']:.3g} ± {row['rmse_se']:.2g}"
+    if np.isfinite(row["coverage90"]):
+        text += f", 90% intervals hold {row['coverage90']:.0%}{interval(row)} of the points"
+    return [grid(held_out, target), f"{text} of {count(held_out['tasks'], 'left-out task')}."]
+
+
+def budget_words(full: Comparison, quick: Comparison) -> str | None:
+    """A sentence where the full budget predicts the same left-out tasks no better than that of --quick."""
+    import pandas as pd  # here, since it takes a quarter of a second
+
+    rows = pd.concat([full.rows[full.rows["position"].isin(quick.rows["position"])], quick.rows])
+    gap = paired_difference(rows, full.method, quick.method, "log_score")
+    what = "log scores"
+    if not np.isfinite(gap.mean):
+        gap, what = paired_difference(rows, full.method, quick.method), "errors"
+    if gap.is_lower:
+        return None
+    return (
+        f"The full budget of {full.method} is no better than --quick on {count(len(quick.rows), 'left-out task')}: "
+        f"{what} differ by {abs(gap.mean):.2g} ± {gap.standard_error:.2g}."
+    )
 
 
 def rule_words(comparison: Comparison) -> list[str]:
@@ -57,7 +93,7 @@ def rule_words(comparison: Comparison) -> list[str]:
             "beats" if rmse.mean > rmse.standard_error else "is about as good as"
         )  # by more than one standard error
         text = (
-            f"{RULES[rule][0].upper()}{RULES[rule][1:]} ({rule}) {beaten} {method} on your held-out tasks: "
+            f"{RULES[rule][0].upper()}{RULES[rule][1:]} ({rule}) {beaten} {method} on your left-out tasks: "
             f"error {errors[rule]:.3g} against {errors[method]:.3g}."
         )
         nll = comparison.paired_difference(rule, "nll")
@@ -70,13 +106,15 @@ def rule_words(comparison: Comparison) -> list[str]:
 
 
 def narrow_words(method: str, coverage: Coverage) -> list[str]:
-    """A plain warning where fewer held-out points than promised lie in the method's 90% interval."""
-    share = f"{coverage.share:.0%} of the points lie in the 90% interval"
+    """A plain warning where fewer left-out points than promised lie in the method's 90% interval."""
+    low, high = coverage.interval
+    sure = f" (with 95% confidence {100 * low:.0f} to {high:.0%})" if np.isfinite(low) else ""
+    share = f"{coverage.share:.0%} of the points lie in the 90% interval{sure}"
     if coverage.verdict == "too narrow":
-        return [f"The error bars of {method} are too narrow on your held-out tasks: {share}."]
+        return [f"The error bars of {method} are too narrow on your left-out tasks: {share}."]
     if coverage.verdict == "unclear" and coverage.share < LOW_COVERAGE:
         return [
-            f"The error bars of {method} may be too narrow: {share}. With {coverage.tasks} held-out tasks this may "
+            f"The error bars of {method} may be too narrow: {share}. With {coverage.tasks} left-out tasks this may "
             "be chance; scoreprior check tells on more."
         ]
     return []

@@ -23,6 +23,7 @@ from rich.console import Console, RenderableType
 from scoreprior._extras import MissingExtraError, extra
 from scoreprior._files import is_special, replace_file
 from scoreprior._plugins import PluginError
+from scoreprior._progress import track
 from scoreprior.environments import DataError
 from scoreprior.predictive import NoDistributionError
 from scoreprior.serialization import PriorFileError
@@ -71,6 +72,12 @@ class Talk:
         """What is going on; stderr, unless quiet."""
         if not self.quiet:
             typer.echo(text, err=True)
+
+    @contextmanager
+    def stage(self, text: str) -> Iterator[None]:
+        """A part of the work of which the number of steps is not known: that it goes on is shown, on a terminal."""
+        with track(None, text, self.progress):
+            yield
 
     def warn(self, text: str) -> None:
         """What the user has to know; stderr, and among the JSON result's warnings. Once each."""

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from scoreprior._extras import extra
 from scoreprior.cli._console import CallError
 from scoreprior.cli._notes import Notes, line
+from scoreprior.cli._partial import Varied
 from scoreprior.cli._tables import Columns
+from scoreprior.diagnostics import Stretch
 from scoreprior.learners import Prior
-from scoreprior.plots import GREY, pit_histogram, posterior_band, posterior_points, prior_draws, reliability_diagram
-from scoreprior.predictive import Predictive
+from scoreprior.plots import (
+    GREY,
+    ORANGE,
+    pit_histogram,
+    posterior_band,
+    posterior_points,
+    prior_draws,
+    reliability_diagram,
+)
+from scoreprior.predictive import NoDistributionError, Predictive
 from scoreprior.tasks import Task, TaskSet
 
 with extra("plots"):
@@ -30,15 +42,20 @@ def predictions(
     *,
     of: int,
     curves: bool,
+    truths: Sequence[Task | None] = (),
 ) -> Figure:
-    """One panel per task (name, inputs, known points), the first few of a longer list; curves or single points."""
+    """One panel per task (name, inputs, known points), the first few of a longer list; curves or single points.
+
+    Truths are observations at the inputs that were asked for, where they are known.
+    """
     down = -(-len(shown) // 4)
     across = -(-len(shown) // down)
     figure = Figure(figsize=(3.2 * across + 0.8, 2.6 * down + 0.6), layout="constrained")
-    axes = np.ravel(figure.subplots(down, across, sharex=True, sharey=True, squeeze=False))
+    axes = np.ravel(figure.subplots(down, across, sharex=True, squeeze=False))
     draw = posterior_band if curves else posterior_points
-    for ax, (name, x, context), predictive in zip(axes, shown, predictives):
-        draw(ax, x[:, 0], predictive, context=context)
+    truths = truths or [None] * len(shown)
+    for ax, (name, x, context), predictive, truth in zip(axes, shown, predictives, truths):
+        draw(ax, x[:, 0], predictive, context=context, truth=truth)
         ax.set_title(name, fontsize=10)
     asked = np.concatenate([x[:, 0] for _, x, _ in shown])
     for ax in axes[: len(shown)]:  # once all panels have their common range
@@ -57,6 +74,39 @@ def predictions(
     return figure
 
 
+def dependences(
+    columns: Columns,
+    shown: list[tuple[str, np.ndarray, Task | None]],
+    varied: list[list[Varied]],
+    truths: list[Task | None],
+    *,
+    of: int,
+) -> Figure:
+    """A row of panels for every task, one for each input that varies while the others stay; own axes for each task."""
+    across = len(varied[0])
+    figure = Figure(figsize=(2.9 * across + 1.2, 2.4 * len(shown) + 0.9), layout="constrained")
+    axes = figure.subplots(len(shown), across, sharex="col", sharey="row", squeeze=False)
+    for row, (name, _, context), inputs, truth in zip(axes, shown, varied, truths):
+        for ax, each in zip(row, inputs):
+            draw = posterior_points if each.ticks else posterior_band
+            own, later = (None if task is None or not len(task) else each.of(task) for task in (context, truth))
+            aside = 0.2 if each.ticks else 0.0  # known points of a category would cover what is predicted of it
+            draw(ax, each.place + aside, each.predictive, context=own, truth=later)
+            if each.ticks:
+                ax.set_xticks(each.place, [tick if len(tick) <= 10 else f"{tick[:9]}…" for tick in each.ticks])
+                ax.set_xlim(-0.5, len(each.ticks) - 0.5)
+        row[0].set_ylabel(f"{name}\n{columns.target}", fontsize=9)
+    for ax, each in zip(axes[-1], varied[0]):
+        ax.set_xlabel(each.name)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
+    more = f" (the first {len(shown)} of {of} tasks)" if of > len(shown) else ""
+    title = f"Predictions with 50% and 90% intervals as one input varies{more}"
+    note = "other inputs at their median among the task's known points, or as at the last of them"
+    figure.suptitle(f"{title}\n{note}", fontsize=9)
+    return figure
+
+
 def _shade_extrapolation(ax: Axes, domain: np.ndarray, x: np.ndarray) -> None:
     """Grey where some query x (q,) lies outside the range of training (2,)."""
     low, high = ax.get_xlim()
@@ -68,17 +118,19 @@ def _shade_extrapolation(ax: Axes, domain: np.ndarray, x: np.ndarray) -> None:
     ax.set_xlim(low, high)
 
 
-def prior(learned: Prior, notes: Notes, tasks: TaskSet | None, seed: int) -> Figure:
-    """Functions drawn from a prior, and what it predicts without any point."""
+def prior(learned: Prior, notes: Notes, tasks: TaskSet | None, seed: int, wide: Sequence[Stretch] = ()) -> Figure:
+    """Functions drawn from a prior, what it predicts without any point, and where that is wider than the data."""
     x = line(learned, notes, 100)
     predictive = learned.condition([], [], seed).predict(x)
-    draws = None
-    if hasattr(learned, "sample"):
+    try:
         draws = learned.sample(x, seed + 1, DRAWS)
-    elif predictive.draws is not None:
-        draws = predictive.draws[:DRAWS]
+    except NoDistributionError:  # a rule has no functions
+        draws = None
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     ax = prior_draws(figure.subplots(), x[:, 0], predictive, draws=draws, tasks=tasks)
+    for at, stretch in enumerate(wide):
+        label = None if at else f"wider than the data (up to {max(each.ratio for each in wide):.1f} times)"
+        ax.axvspan(stretch.low, stretch.high, color=ORANGE, alpha=0.15, linewidth=0, label=label)
     columns = notes.columns
     ax.set_xlabel("x" if columns is None else notes.first_input(columns))
     ax.set_ylabel("y" if columns is None else columns.target)

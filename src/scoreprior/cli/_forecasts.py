@@ -46,11 +46,6 @@ def tell_forecasts(talk: Talk, tasks: TaskSet, horizon: int) -> None:
         talk.say(f"  {named(axis.varying)} changes within tasks: predict needs it for the future, by --at.")
 
 
-def forecasts_of(tasks: TaskSet, seed: int, horizon: int) -> diagnostics.HoldOut:
-    """Held-out tasks at rolling origins."""
-    return diagnostics.hold_out_forecasts(tasks, seed, horizon)
-
-
 def with_caption(grid: Grid, horizon: int | None) -> Grid:
     """The table of held-out tasks with what was predicted of them."""
     if horizon is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float, Int
 
 from scoreprior.cli._console import CallError, Talk, count
@@ -20,6 +20,9 @@ from scoreprior.tasks.dates import date_texts
 from scoreprior.tasks.encoding import Starts
 from scoreprior.tasks.files import TableError, read_table
 from scoreprior.tasks.input_kinds import CategoryInput, DateInput
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GRID = 200
 """Points of the grid that is predicted without --at: enough to see a daily cycle in a week of readings."""
@@ -143,6 +146,8 @@ def with_zones(frame: pd.DataFrame, columns: Columns, encoding: InputEncoding) -
 
 def with_text(frame: pd.DataFrame, columns: Columns, encoding: InputEncoding) -> pd.DataFrame:
     """The frame with its dates as ISO 8601."""
+    import pandas as pd  # here, since it takes a quarter of a second
+
     frame = frame.copy()
     for name, each in zip(columns.inputs, encoding.inputs):
         if isinstance(each, DateInput):

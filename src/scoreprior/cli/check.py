@@ -10,7 +10,7 @@ import typer
 from rich.table import Table as Grid
 
 from scoreprior import diagnostics
-from scoreprior.cli._comparison import LOW_COVERAGE
+from scoreprior.cli._comparison import LOW_COVERAGE, interval
 from scoreprior.cli._console import (
     FIGURES,
     CallError,
@@ -30,7 +30,7 @@ from scoreprior.cli._console import (
 )
 from scoreprior.cli._notes import Notes, choose_columns, open_prior
 from scoreprior.cli._tables import input_names, need_tasks, read_tasks, tell
-from scoreprior.diagnostics import Check, Verdict
+from scoreprior.diagnostics import Check, PitMoments, Verdict
 from scoreprior.tasks import TaskSet, fingerprint
 
 
@@ -83,7 +83,10 @@ def run_check(
         raise CallError(f"No task of {str(table)!r} has two points: one to know and one to predict.")
     if single:
         talk.warn(f"{count(single, 'task')} with a single point cannot be checked and are left out.")
-    found = diagnostics.check(prior, tasks, seed, horizon=notes.horizon)
+    known = "the second half" if notes.horizon is None else f"the next {count(notes.horizon, 'row')}"
+    talk.say(f"Predicting {known} of {count(len(tasks) - single, 'task')} from the rows before ...")
+    with talk.stage("Predicting"):
+        found = diagnostics.check(prior, tasks, seed, horizon=notes.horizon)
     seen = _seen(tasks, notes)
     if seen:
         talk.warn(
@@ -104,9 +107,10 @@ def run_check(
             "interval of the prior alone. Do not rely on predictions with known_points 0."
         )
     record = _record(found, outside) | {"plot": plot}
-    talk.result(
-        record, _grid(record, columns.target, notes.horizon), _verdict_words(found.verdict, found.coverage.share)
-    )
+    words = [_verdict_words(found.verdict, found.coverage.share)]
+    if found.moments is not None:
+        words.append(found.moments.words())
+    talk.result(record, _grid(record, columns.target, notes.horizon), *words)
     if plot is not None:
         talk.say(f"Figure: {plot}")
 
@@ -133,9 +137,20 @@ def _record(found: Check, outside: int) -> dict[str, Any]:
         "pooled_calibration_error": numbers["calibration_error"],
         "pooled_calibration_floor": numbers["calibration_floor"],
         **numbers[["coverage50", "coverage90", "coverage90_se", "width90"]],
+        "coverage90_low": found.coverage.interval[0],
+        "coverage90_high": found.coverage.interval[1],
         "rules": found.rules,
         "extrapolating": outside,
+        "moments": None if found.moments is None else _moments(found.moments),
         "coverage90_without_points": numbers["coverage90_without_points"],
+    }
+
+
+def _moments(moments: PitMoments) -> dict[str, dict[str, float | bool]]:
+    """What is known of centre, spread, skewness and tails."""
+    return {
+        name: {"value": each.value, "se": each.standard_error, "right": each.right, "wrong": each.sign != 0}
+        for name, each in moments._asdict().items()
     }
 
 
@@ -149,7 +164,7 @@ def _grid(record: dict[str, Any], target: str, horizon: int | None) -> Grid:
         rows |= {
             "negative log-likelihood per point (NLL)": f"{record['nll']:.4g} ± {record['nll_se']:.2g}",
             "points in the 50% interval": f"{record['coverage50']:.0%}",
-            "points in the 90% interval": f"{record['coverage90']:.0%}",
+            "points in the 90% interval": f"{record['coverage90']:.0%}{interval(record)}",
             "  the same without any known point": f"{record['coverage90_without_points']:.0%}",
             "width of the 90% interval": f"{record['width90']:.4g}",
             "calibration error": f"{record['pooled_calibration_error']:.3f} "

@@ -11,10 +11,10 @@ import numpy as np
 import typer
 from rich.table import Table as Grid
 
+from scoreprior import diagnostics
 from scoreprior.cli import _comparison
 from scoreprior.cli._console import (
     FIGURES,
-    CallError,
     Debug,
     Json,
     Quiet,
@@ -36,7 +36,7 @@ from scoreprior.tasks.input_kinds import DateInput
 def inspect_command(
     prior: Annotated[Path, typer.Argument(metavar="PRIOR", help="A file written by `scoreprior fit`.")],
     plot: Annotated[Path | None, typer.Option(help="Figure of functions drawn from the prior.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Table to draw beneath them; the file holds no targets.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Table to compare the prior with, and to draw.")] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -53,28 +53,49 @@ def inspect_command(
 def run_inspect(talk: Talk, prior_file: Path, *, plot: Path | None, data: Path | None, seed: int) -> None:
     """Print what the file says of the prior; draw functions from it, over a table if one is given."""
     check_input(data)
-    if data is not None and plot is None:
-        raise CallError("--data is drawn in the figure: say which file that is with --plot.")
     check_output(plot, prior_file, data, formats=FIGURES)
     opened, notes = open_prior(prior_file)
     prior = opened.unguarded
     facts = _facts(prior, notes)
     held_out = notes.header.get("extra", {}).get("held_out")
+    tasks, wide = None, []
+    if data is not None:
+        columns = choose_columns(notes, None, None, None, prior.dim)
+        tasks = need_tasks(read_tasks(data, columns, encoding=notes.encoding)[0], data)
+        if not prior.is_point and _has_axis(notes):
+            with talk.stage("Comparing the prior with the data"):
+                stretches = diagnostics.relative_width(prior, tasks, seed)
+            wide = [each for each in stretches if each.ratio >= diagnostics.WIDER]
     if plot is not None:
-        tasks = None
-        if data is not None:
-            columns = choose_columns(notes, None, None, None, prior.dim)
-            tasks = need_tasks(read_tasks(data, columns, encoding=notes.encoding)[0], data)
         from scoreprior.cli import _figures  # matplotlib takes its time
 
-        write_figure(plot, _figures.prior(prior, notes, tasks, seed))
+        with talk.stage("Drawing"):
+            write_figure(plot, _figures.prior(prior, notes, tasks, seed, wide))
     record = {"file": prior_file, **facts, "held_out": held_out, "metrics": notes.header.get("metrics"), "plot": plot}
+    record |= {"wider_than_data": [each._asdict() for each in wide]}
     target = "y" if notes.columns is None else notes.columns.target
     shown: list[Any] = [_grid(prior_file, facts)]
     shown += [_comparison.grid(held_out, target)] if held_out else ["No held-out metrics are in the file."]
+    if wide:
+        shown.append(_wide_words(wide, notes))
     talk.result(record, *shown)
     if plot is not None:
         talk.say(f"Figure: {plot}")
+
+
+def _has_axis(notes: Notes) -> bool:
+    """Whether the first input has an order along which the prior can be looked at."""
+    return notes.encoding is None or notes.encoding.inputs[0].kind != "category"
+
+
+def _wide_words(wide: list[diagnostics.Stretch], notes: Notes) -> str:
+    """Where the prior is wider than the data, in a sentence."""
+    first = "the first input" if notes.columns is None else notes.first_input(notes.columns)
+    places = ", ".join(f"{each.low:.4g} to {each.high:.4g} ({each.ratio:.1f} times)" for each in wide)
+    return (
+        f"Before any point is known the prior is wider than the data where {first} is {places}: its 90% interval "
+        "against the range that holds 90% of the targets."
+    )
 
 
 def _facts(prior: Prior, notes: Notes) -> dict[str, Any]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 
 from scoreprior.cli._console import (
@@ -30,18 +29,25 @@ from scoreprior.cli._console import (
     write_figure,
 )
 from scoreprior.cli._notes import Notes, choose_columns, open_prior
+from scoreprior.cli._partial import dependence
 from scoreprior.cli._queries import Known, Query, find_queries, with_text, with_zones
 from scoreprior.cli._tables import Columns, input_names, named, read_tasks, tell
+from scoreprior.cli._truths import true_points
 from scoreprior.learners import Posteriors, Prior
 from scoreprior.learners.guarded import FLAGGED
 from scoreprior.predictive import Predictive
 from scoreprior.tasks import InputEncoding, Task, TaskSet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _BLOCK, _LONGEST = 65_536, 4096
 """Query points of all tasks together, and of one task, that are evaluated at once."""
 MOST_PREDICTIONS = 1_000_000
 MOST_SHOWN = 12
 """Tasks in a figure."""
+MOST_VARIED = 5
+"""Tasks in a figure with a panel for each of several inputs."""
 TABLES = ("csv", "txt", "parquet")
 
 
@@ -114,19 +120,16 @@ def run_predict(
     if unasked:
         talk.warn(f"{count(len(unasked), 'task')} of {table} not asked for in {at}: {named(unasked)}.")
     talk.say(f"Predicting {count(len(queries), 'task')} ...")
-    frame, predictives = _answer(prior, notes, columns, contexts, queries, seed)
+    with talk.stage("Predicting"):
+        frame, predictives = _answer(prior, notes, columns, contexts, queries, seed)
     _tell_extrapolation(talk, frame, notes)
     _tell_unlike(talk, frame, columns, notes, contexts)
     record = {"tasks": len(queries), "rows": len(frame), "out": out, "plot": plot}
     if out is not None:
         write(out, _encode(frame, out, columns, encoding))
     if plot is not None:
-        from scoreprior.cli import _figures  # matplotlib takes its time
-
-        shown = [(q.task, q.x[np.isfinite(q.x).all(1)], contexts.get(q.task)) for q in queries[:MOST_SHOWN]]
-        # Between rows that were asked for nothing is known, so only a grid is drawn as a curve.
-        figure = _figures.predictions(columns, notes, shown, predictives, of=len(queries), curves=at is None)
-        write_figure(plot, figure)
+        with talk.stage("Drawing"):
+            write_figure(plot, _figure(prior, notes, columns, encoding, contexts, queries, predictives, at, seed))
         talk.say(f"Figure: {plot}")
     if out is not None:
         talk.result(record, f"Wrote {out}: {count(len(frame), 'row')}, {count(len(queries), 'task')}.")
@@ -135,6 +138,33 @@ def run_predict(
         talk.result(record | {"predictions": frame.astype(object).where(frame.notna(), None).to_dict("records")})
     else:
         talk.result(record, _csv(with_text(frame, columns, encoding)).decode().rstrip("\n"))
+
+
+def _figure(
+    prior: Prior,
+    notes: Notes,
+    columns: Columns,
+    encoding: InputEncoding,
+    contexts: dict[str, Task],
+    queries: list[Query],
+    predictives: list[Predictive],
+    at: Path | None,
+    seed: int,
+) -> Any:
+    """The predictions of the first tasks: over the only input, or as each of several varies."""
+    from scoreprior.cli import _figures  # matplotlib takes its time
+
+    several = len(encoding.inputs) > 1 and notes.domain is not None
+    first = queries[: MOST_VARIED if several else MOST_SHOWN]
+    truths = true_points(at, columns, first)
+    shown = [(query.task, query.x[np.isfinite(query.x).all(1)], contexts.get(query.task)) for query in first]
+    if several and all(len(asked) or known for _, asked, known in shown):
+        assert notes.domain is not None
+        varied = dependence(prior, encoding, notes.domain, shown, seed)
+        return _figures.dependences(columns, shown, varied, truths, of=len(queries))
+    # Between rows that were asked for nothing is known, so only a grid is drawn as a curve.
+    options: dict[str, Any] = {"of": len(queries), "curves": at is None, "truths": truths}
+    return _figures.predictions(columns, notes, shown, predictives, **options)
 
 
 def _known(talk: Talk, path: Path | None, columns: Columns, encoding: InputEncoding, named_task: bool) -> Known:
@@ -154,6 +184,8 @@ def _answer(
     prior: Prior, notes: Notes, columns: Columns, contexts: dict[str, Task], queries: list[Query], seed: int
 ) -> tuple[pd.DataFrame, list[Predictive]]:
     """The table of predictions, and the predictives of the tasks that a figure shows."""
+    import pandas as pd  # here, since it takes a quarter of a second
+
     nothing = Task(np.zeros((0, prior.dim)), np.zeros(0))
     known = [contexts.get(query.task, nothing) for query in queries]
     posteriors = prior.condition_many(TaskSet(known, allow_empty=True), seed)
@@ -181,6 +213,8 @@ def _cells(query: Query) -> list[np.ndarray]:
 
 def _in_blocks(posteriors: Posteriors, queries: list[np.ndarray]) -> tuple[list[pd.DataFrame], list[Predictive]]:
     """Predictions at any number of points: only a block of them is ever held with all its components."""
+    import pandas as pd  # here, since it takes a quarter of a second
+
     step = min(_LONGEST, max(1, _BLOCK // len(queries)))
     frames: list[list[pd.DataFrame]] = [[] for _ in queries]
     shown: list[list[Predictive]] = [[] for _ in queries[:MOST_SHOWN]]

@@ -9,7 +9,8 @@ import numpy as np
 
 from scoreprior._types import KeyLike
 from scoreprior.diagnostics.coverage import Coverage, Verdict, coverage_without_points
-from scoreprior.diagnostics.forecasts import one_row_per_task
+from scoreprior.diagnostics.forecasts import one_row_per_task, runs
+from scoreprior.diagnostics.pit_moments import PitMoments
 from scoreprior.diagnostics.splits import halves
 from scoreprior.evaluation import evaluate_pairs, summarise
 from scoreprior.learners import Prior, learner
@@ -63,6 +64,15 @@ class Check:
         """Coverage of the 90% interval."""
         return Coverage.of(self.rows)
 
+    def __repr__(self) -> str:
+        found = self.coverage
+        return f"Check(tasks={found.tasks}, points={found.points}, coverage90={found.share:.2f}, {found.verdict!r})"
+
+    @property
+    def moments(self) -> PitMoments | None:
+        """Whether centre, width or shape of the predictions are wrong; None where too few tasks can tell."""
+        return PitMoments.of(self.rows["pit"].to_list())
+
     @property
     def verdict(self) -> Verdict:
         """What the coverage says of the error bars."""
@@ -95,10 +105,10 @@ def check(prior: Prior, tasks: TaskSet, key: KeyLike, *, horizon: int | None = N
     pairs = halves(tasks) if horizon is None else tasks.rolling_origin(horizon)
     rows = evaluate_pairs(prior, pairs, key)
     if horizon is not None:
-        rows = one_row_per_task(rows)
+        rows = one_row_per_task(rows, runs(pairs))
     names = TASK_RULES if len(tasks) > 1 else ()  # no meta-learner fits to a single task, not even a rule
     frames = {name: evaluate_pairs(learner(name), pairs, key, meta_train=tasks) for name in names}
     if horizon is not None:
-        frames = {name: one_row_per_task(frame) for name, frame in frames.items()}
+        frames = {name: one_row_per_task(frame, runs(pairs)) for name, frame in frames.items()}
     errors = {name: float(frame["rmse"].mean()) for name, frame in frames.items()}
     return Check(rows, coverage_without_points(prior, tasks, key).share, errors)

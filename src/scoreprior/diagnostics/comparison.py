@@ -1,27 +1,15 @@
-"""`Comparison`: a method beside simple rules on held-out tasks, task by task."""
+"""`Comparison`: a method beside simple rules on left-out tasks, task by task."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scoreprior._types import KeyLike
 from scoreprior.diagnostics.coverage import Coverage, Verdict, standard_error
-from scoreprior.diagnostics.forecasts import one_row_per_task
-from scoreprior.diagnostics.splits import HoldOut, hold_out
-from scoreprior.evaluation import evaluate_pairs, summarise
-from scoreprior.learners import MetaLearner, Prior, learner
-from scoreprior.tasks import TaskSet
-from scoreprior.tasks.checks import TaskError
+from scoreprior.evaluation import summarise
 
 if TYPE_CHECKING:
     import pandas
-
-RULES = ("last-value", "context-mean", "newest-lag", "ridge", "pooled-gp")
-"""Names of the simple methods that every method has to beat."""
-LAG_RULES = frozenset({"newest-lag"})
-"""Rules for inputs that are earlier values of the target; other inputs are a TaskError to them."""
 
 
 class PairedDifference(NamedTuple):
@@ -69,11 +57,12 @@ def paired_difference(rows: pandas.DataFrame, method: str, other: str, metric: s
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A method beside simple rules on the same held-out tasks.
+    """A method beside simple rules on the same left-out tasks.
 
     Args:
         method: name of the method that is judged.
-        rows: those of `evaluate_pairs` for the method and every rule, with a column `method`.
+        rows: those of `evaluate_pairs` for the method and every rule, with a column `method`; after a
+            cross-validation also a column `fold`.
     """
 
     method: str
@@ -85,12 +74,20 @@ class Comparison:
         return tuple(name for name in self.rows["method"].unique() if name != self.method)
 
     @property
+    def folds(self) -> int:
+        """How many folds of tasks were left out in turn."""
+        return int(self.rows["fold"].nunique()) if "fold" in self.rows else 1
+
+    @property
     def table(self) -> pandas.DataFrame:
-        """One line per method: means over tasks with standard errors, and the share of all points in 90% intervals."""
+        """One line per method: means over tasks with standard errors, and the share of points in 90% intervals."""
         table = summarise(self.rows, by="method").set_index("method")[["rmse", "rmse_se", "nll", "nll_se"]]
         coverages = [Coverage.of(self.rows[self.rows["method"] == name]) for name in table.index]
         return table.assign(
-            coverage90=[each.share for each in coverages], coverage90_se=[each.standard_error for each in coverages]
+            coverage90=[each.share for each in coverages],
+            coverage90_se=[each.standard_error for each in coverages],
+            coverage90_low=[each.interval[0] for each in coverages],
+            coverage90_high=[each.interval[1] for each in coverages],
         )
 
     @property
@@ -110,92 +107,10 @@ class Comparison:
         found = (rule for rule in self.rules if self.paired_difference(rule).other_as_good)
         return tuple(sorted(found, key=lambda rule: means[rule]))
 
-    @property
-    def per_task(self) -> Comparison:
-        """The same with one row per task, of pairs at rolling origins: origins of one task are not independent."""
-        import pandas as pd
-
-        names = self.rows["method"].unique()
-        merged = [one_row_per_task(self.rows[self.rows["method"] == name]) for name in names]
-        return Comparison(self.method, pd.concat(merged, ignore_index=True))
+    def __repr__(self) -> str:
+        found = self.coverage
+        return f"Comparison({self.method!r} with {len(self.rules)} rules, tasks={found.tasks}, folds={self.folds})"
 
     def paired_difference(self, rule: str, metric: str = "rmse") -> PairedDifference:
         """The method's metric minus the rule's, over the same tasks."""
         return paired_difference(self.rows, self.method, rule, metric)
-
-
-def compare(
-    methods: Mapping[str, MetaLearner | Prior],
-    split: HoldOut,
-    key: KeyLike,
-    *,
-    optional: Collection[str] = (),
-    progress: bool = False,
-) -> Comparison:
-    """Fit every method to the same training tasks, and predict the same held-out tasks; a prior is fitted already.
-
-    Args:
-        methods: by name; the first is judged, the others are its rules.
-        split: training and held-out tasks, as of `hold_out`.
-        key: randomness of every method.
-        optional: names of rules to leave out where the tasks do not suit them (`TaskError`).
-        progress: whether fits show their progress.
-
-    Returns:
-        A `Comparison` of the first method with the others.
-
-    Example:
-        ```python
-        methods = {"mine": MyMethod(), "pooled-gp": sp.learner("pooled-gp")}
-        compare(methods, sp.hold_out(tasks, key=0), key=1).paired_difference("pooled-gp", "nll")
-        ```
-    """
-    if not methods:
-        raise ValueError("There is no method to compare.")
-    judged, frames = next(iter(methods)), []
-    for name, method in methods.items():
-        try:
-            frame = evaluate_pairs(method, split.meta_test, key, meta_train=split.meta_train, progress=progress)
-        except TaskError:
-            if name in optional and name != judged:
-                continue
-            raise
-        frames.append(frame.assign(method=name))
-    import pandas as pd  # here, since it takes a quarter of a second
-
-    return Comparison(judged, pd.concat(frames, ignore_index=True))
-
-
-def compare_with_rules(
-    method: str | MetaLearner,
-    tasks: TaskSet,
-    key: KeyLike,
-    *,
-    rules: Collection[str] = RULES,
-    progress: bool = False,
-) -> Comparison:
-    """Hold out a fifth of the tasks, and compare a method with simple rules on them.
-
-    Args:
-        method: a name of `sp.methods()`, or a meta-learner; it is fitted to the other tasks here.
-        tasks: at least five related tasks.
-        key: which tasks are held out, and the randomness of every method.
-        rules: names of methods to compare with; "newest-lag" is left out where no input is a lag of the target.
-        progress: whether fits show their progress.
-
-    Returns:
-        A `Comparison`: `.table`, `.rules_as_good`, `.coverage`, `.verdict` and `.paired_difference(rule)`.
-
-    Example:
-        ```python
-        comparison = sp.compare_with_rules("mars-gp", tasks, key=0)
-        comparison.table
-        comparison.rules_as_good  # () if the method beats every rule
-        ```
-    """
-    if isinstance(method, Prior):
-        raise TypeError("This prior is fitted, perhaps to the tasks that would be held out; give its meta-learner.")
-    name = method if isinstance(method, str) else type(method).__name__
-    judged = learner(method) if isinstance(method, str) else method
-    methods = {name: judged} | {rule: learner(rule) for rule in rules if rule != name}
-    return compare(methods, hold_out(tasks, key), key, optional=LAG_RULES, progress=progress)

@@ -1,4 +1,4 @@
-"""`HoldOut`: tasks held out of the others, their first halves known and their second halves predicted."""
+"""`HoldOut` and `Fold`: tasks left out of the others, their first halves known and their second halves predicted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from scoreprior.tasks.checks import TaskError
 
 FEWEST_TASKS = 5
 MOST_HELD_OUT = 200
+FOLDS = 5
+"""Folds of a cross-validation, at most: every fit sees four fifths of the tasks."""
+
+
+class TooFewTasksError(TaskError):
+    """There are not enough tasks to leave some out."""
 
 
 class HoldOut(NamedTuple):
@@ -21,6 +27,14 @@ class HoldOut(NamedTuple):
 
     meta_train: TaskSet
     meta_test: ContextTarget
+
+
+class Fold(NamedTuple):
+    """A `HoldOut` that is one of several, and of each left-out pair the position of its task among all."""
+
+    meta_train: TaskSet
+    meta_test: ContextTarget
+    positions: Int[np.ndarray, " n"]
 
 
 def halves(tasks: TaskSet) -> ContextTarget:
@@ -47,23 +61,58 @@ def hold_out(tasks: TaskSet, key: KeyLike) -> HoldOut:
         frame = sp.evaluate_pairs(sp.learner("ridge"), meta_test, key=0, meta_train=meta_train)
         ```
     """
+    usable = _enough(tasks)
+    number = min(max(2, round(len(tasks) / 5)), MOST_HELD_OUT, len(usable))
+    held = _shuffled(usable, key)[:number]
+    return HoldOut(*_without(tasks, held)[:2])
+
+
+def task_folds(tasks: TaskSet, key: KeyLike, number: int = FOLDS) -> list[Fold]:
+    """Folds of tasks, each left out of all others once: what a cross-validation goes through.
+
+    All folds have the same number of tasks, at most 200, so that no fit compiles again; the few tasks that remain are
+    in every `meta_train`. Where fewer folds leave out 200 tasks, there are no more of them.
+
+    Args:
+        tasks: at least five tasks, at least two of them with two points.
+        key: which tasks are left out together; the same key gives the same folds.
+        number: of folds, from 1 to 5; each leaves out a fifth of the tasks with two points.
+
+    Returns:
+        The folds, no task in two of them.
+    """
+    return [_without(tasks, rows) for rows in fold_rows(_enough(tasks), key, number)]
+
+
+def _enough(tasks: TaskSet) -> Int[np.ndarray, " n"]:
+    """Positions of the tasks that can be left out."""
     usable = _with_two_points(tasks)
     if len(tasks) < FEWEST_TASKS or len(usable) < 2:
-        raise TaskError(
+        raise TooFewTasksError(
             f"{len(tasks)} tasks, {len(usable)} of them with two points, are too few to hold some out; at least "
             f"{FEWEST_TASKS} are needed, two of them with two points."
         )
-    held = random_fifth(len(tasks), usable, key)
-    rest = np.setdiff1d(np.arange(len(tasks)), held)
-    return HoldOut(tasks.take(rest), halves(tasks.take(held)))
+    return usable
 
 
-def random_fifth(tasks: int, usable: Int[np.ndarray, " u"], key: KeyLike) -> Int[np.ndarray, " h"]:
-    """Positions, in order, of a random fifth of so many tasks (2 to 200), among those that can be predicted."""
-    number = min(max(2, round(tasks / 5)), MOST_HELD_OUT, len(usable))
+def fold_rows(usable: Int[np.ndarray, " u"], key: KeyLike, number: int) -> Int[np.ndarray, "f n"]:
+    """Positions of the tasks of each fold, all folds of the same size."""
+    if number not in range(1, FOLDS + 1):
+        raise ValueError(f"There are 1 to {FOLDS} folds, not {number}.")
+    size = min(max(1, len(usable) // FOLDS), MOST_HELD_OUT)
+    number = min(number, -(-MOST_HELD_OUT // size), len(usable) // size)
+    return np.sort(_shuffled(usable, key)[: number * size].reshape(number, size), axis=1)
+
+
+def _shuffled(rows: Int[np.ndarray, " n"], key: KeyLike) -> Int[np.ndarray, " n"]:
     # The key's words, lowest first, seed NumPy as the int that the key was made of would.
     words = np.ravel(jax.random.key_data(as_key(key)))[::-1].tolist()
-    return np.sort(np.random.default_rng(words).permutation(usable)[:number])
+    return np.random.default_rng(words).permutation(rows)
+
+
+def _without(tasks: TaskSet, rows: Int[np.ndarray, " n"]) -> Fold:
+    held = np.sort(rows)
+    return Fold(tasks.take(np.setdiff1d(np.arange(len(tasks)), held)), halves(tasks.take(held)), held)
 
 
 def _with_two_points(tasks: TaskSet) -> np.ndarray:

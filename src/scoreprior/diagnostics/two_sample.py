@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.spatial.distance import cdist, pdist
 
 
 def energy_distance(one: Float[np.ndarray, "n k"], other: Float[np.ndarray, "m k"]) -> float:
@@ -17,4 +16,6 @@ def energy_distance(one: Float[np.ndarray, "n k"], other: Float[np.ndarray, "m k
         raise ValueError(f"Two samples of values at the same points are needed, not of {one.shape} and {other.shape}.")
     if min(len(one), len(other)) < 2:
         raise ValueError("A sample needs two draws at least: its spread is part of the distance.")
+    from scipy.spatial.distance import cdist, pdist  # here, since it takes a while to import
+
     return float(2 * cdist(one, other).mean() - pdist(one).mean() - pdist(other).mean())

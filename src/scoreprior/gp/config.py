@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from scoreprior._budget import share_of
-from scoreprior._settings import check_choice
+from scoreprior._settings import check_choice, check_counts
 
 Part = Literal["linear", "matern12", "matern52", "spectral"]
 MeanShape = Literal["auto", "linear", "smooth"]
@@ -59,12 +60,10 @@ class ProcessConfig:
             check_choice("deviation", part, get_args(Part))
         if not self.deviation or len(set(self.deviation)) < len(self.deviation):
             raise ValueError(f"deviation names at least one part, each once, not {self.deviation}.")
-        for name in ("centres", "starts", "evidence_evaluations", "most_tasks", "evidence_tasks", "most_points"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        for name in ("frequencies", "tuning_evaluations", "noise_floor"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}.")
+        check_counts(self, "centres", "starts", "evidence_evaluations", "most_tasks", "evidence_tasks", "most_points")
+        check_counts(self, "frequencies", "tuning_evaluations", least=0)
+        if not 0 <= self.noise_floor < math.inf:
+            raise ValueError(f"noise_floor must not be negative, not {self.noise_floor}.")
 
     def simple(self) -> ProcessConfig:
         """The simplest process, fitted in the same way: a linear mean and one ARD Matern kernel."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
@@ -32,6 +33,8 @@ class BNNConfig:
         check_hidden(self.hidden)
         if not 0 <= self.slope < 1:
             raise ValueError(f"slope lies in [0, 1), not {self.slope}.")
+        if not 0 <= self.constant < math.inf:
+            raise ValueError(f"constant must not be negative, not {self.constant}.")
         check_choice("bias", self.bias, get_args(BiasInit))
         check_choice("skip", self.skip, get_args(Skip))
 

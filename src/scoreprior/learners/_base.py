@@ -127,7 +127,10 @@ class Prior(eqx.Module):
 
     def about(self) -> dict[str, Any]:
         """What a person may want to know of this prior: method, config, domain, metrics; goes into its file."""
-        return {}
+        return {"prior": type(self).__name__, "inputs": self.dim, "target": self.standardizer.kind.words}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(d={self.dim}, target={self.standardizer.kind.words})"
 
     def bare(self) -> Prior:
         """The prior without what is no array, the standardiser: all priors of a method share compiled code."""
@@ -175,6 +178,10 @@ class Posterior:
         self.prior = prior
         self.state = state
         self.context = context
+
+    def __repr__(self) -> str:
+        known = "" if self.context is None else f", {len(self.context)} known points"
+        return f"Posterior({self.prior!r}{known})"
 
     def update(self, x: Any, y: Any, key: KeyLike) -> Posterior:
         """The posterior given the points (x, y) as well: that of conditioning on all of them at once.
@@ -230,6 +237,9 @@ class Posteriors(Sequence[Posterior]):
 
     def __len__(self) -> int:
         return self._n
+
+    def __repr__(self) -> str:
+        return f"Posteriors(n={self._n}, {self.prior!r})"
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):

@@ -182,7 +182,7 @@ def _curve(judge: HeldOut, model: Any) -> Float[Array, " g"]:
 def check_episodes(context: tuple[float, float], forward: float, tasks_per_step: int | None, held_out: float) -> None:
     """Refuse settings under which a task cannot be cut, a meta-step has no task, or no task is left to train on."""
     Cut(context, forward)
-    if tasks_per_step is not None and tasks_per_step < 1:
-        raise ValueError(f"tasks_per_step must be at least 1, or None for all, not {tasks_per_step}.")
+    if tasks_per_step is not None and not (isinstance(tasks_per_step, int) and tasks_per_step >= 1):
+        raise ValueError(f"tasks_per_step must be a whole number of at least 1, or None for all, not {tasks_per_step}.")
     if not 0 < held_out < 1:
         raise ValueError(f"held_out lies strictly between 0 and 1, not {held_out}.")

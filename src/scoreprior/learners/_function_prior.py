@@ -67,7 +67,7 @@ class FunctionPrior(Prior):
         return FunctionPrior(self.standardizer, self.inference.update(padded), self.notes)
 
     def about(self) -> dict[str, Any]:
-        return {} if self.notes is None else json.loads(self.notes)
+        return super().about() if self.notes is None else json.loads(self.notes)
 
     def bare(self) -> FunctionPrior:
         return eqx.tree_at(lambda p: (p.standardizer, p.notes), self, (None, None), is_leaf=lambda leaf: leaf is None)

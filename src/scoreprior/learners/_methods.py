@@ -92,7 +92,7 @@ def _build(module: str, path: str) -> MetaLearner:
 _METHODS = Registry(
     "method",
     {name: _Method(partial(_build, module, path), told) for name, (module, path, told) in _OWN.items()},
-    reserved=("all", "oracle"),
+    reserved=("all", "auto", "oracle"),
 )
 
 

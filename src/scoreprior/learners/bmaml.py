@@ -21,6 +21,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scoreprior._settings import check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_particles
 from scoreprior.inference.likelihood import log_likelihood
@@ -139,6 +140,7 @@ class BMAMLPrior(Prior):
         return Mixture(locs, scales, locs)
 
 
+@short_repr
 @dataclass(frozen=True)
 class BMAML:
     """Bayesian MAML with the chaser loss.

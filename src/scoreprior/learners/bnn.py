@@ -23,6 +23,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from scoreprior._settings import check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import fsvgd, svgd
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
@@ -36,6 +37,7 @@ from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 _UNKNOWN_NOISE = 0.1  # standardised units, where no meta-training task can be split to choose one
 
 
+@short_repr
 @dataclass(frozen=True)
 class VanillaBNN:
     """A Bayesian network with weights N(0, prior_std^2), SVGD over weights; no meta-learning but of the noise.

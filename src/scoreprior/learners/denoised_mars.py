@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Int, PRNGKeyArray
 
 from scoreprior._settings import check_counts
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp import GaussianProcess, ProcessAverage, ProcessConfig, fit_average, fit_process
 from scoreprior.gp.significance import is_significant
@@ -48,6 +49,7 @@ _FEWEST_HELD_OUT = 2
 _VALIDATION_SPLITS = 256
 
 
+@short_repr
 @dataclass(frozen=True)
 class DenoisedMARS:
     """The meta-learner.

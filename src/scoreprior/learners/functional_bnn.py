@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._settings import check_choice, check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_generator, as_key
 from scoreprior.gp.kernels import Matern, ZeroMean
 from scoreprior.gp.process import GaussianProcess
@@ -67,6 +68,7 @@ class GPPriorConfig:
         return replace(self, training=self.training.with_budget(share))
 
 
+@short_repr
 @dataclass(frozen=True)
 class FunctionalBNN:
     """A network with a zero-mean Gaussian process prior over its function, inferred by fSVGD (Wang et al., 2019).
@@ -114,6 +116,7 @@ class FunctionalBNN:
         return FunctionPrior(fitted.standardizer, inference)
 
 
+@short_repr
 @dataclass(frozen=True)
 class FunctionalVI:
     """A network with a zero-mean Gaussian process prior over its function, inferred by fVI (Sun et al., 2019).

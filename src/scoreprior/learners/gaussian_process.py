@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from scoreprior._budget import share_of
 from scoreprior._settings import check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.fit import ProcessAverage, fit_average, fit_process
@@ -22,11 +23,12 @@ from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.inference.average import Average, average_of
 from scoreprior.inference.closed_form import ClosedForm, gaussian_mixture
 from scoreprior.learners._base import Prior
-from scoreprior.learners._function_prior import FunctionPrior
+from scoreprior.learners._function_prior import FunctionPrior, notes_of
 from scoreprior.predictive import Mixture
 from scoreprior.tasks import PaddedTasks, PointNoise, Standardizer, TaskSet, resolution
 
 
+@short_repr
 @dataclass(frozen=True)
 class PooledGP:
     """One Gaussian process for all tasks, fitted to all of them together; inference is exact.
@@ -67,7 +69,8 @@ class PooledGP:
         else:
             process = None if known_average is None else known_average.process
             fitted = ProcessAverage(fit_process(padded, self.process, as_key(key), known, process))
-        return FunctionPrior(standardizer, average_of(ClosedForm(fitted.process), fitted))
+        inference = average_of(ClosedForm(fitted.process), fitted)
+        return FunctionPrior(standardizer, inference, notes_of(self, tasks, {}))
 
     def with_budget(self, share: float) -> PooledGP:
         """A share of the process's evaluations."""
@@ -133,6 +136,7 @@ def _rbf_process(parameters: Float[Array, " 3"]) -> GaussianProcess:
     return GaussianProcess(ZeroMean(), Matern(std, lengthscale[None], jnp.inf), noise)
 
 
+@short_repr
 @dataclass(frozen=True)
 class VanillaGP:
     """An RBF-kernel GP per task, hyper-parameters by marginal likelihood; no meta-learning.

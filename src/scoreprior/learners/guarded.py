@@ -31,6 +31,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior._interval import log_interval
 from scoreprior._settings import check_counts
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp.broad import BroadPosterior, condition_broad, draw_broad, predict_broad, target_size
 from scoreprior.learners._base import MetaLearner, Prior
@@ -185,6 +186,7 @@ class GuardedPrior(Prior):
         )
 
 
+@short_repr
 @dataclass(frozen=True)
 class Guarded:
     """A method whose posteriors say how surprising their known points are, and widen where these do not fit.

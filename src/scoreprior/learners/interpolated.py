@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from scoreprior._budget import check_share
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.interpolators import MaternInterpolator
 from scoreprior.interpolators.exact_posterior import ExactMixture
@@ -18,6 +19,7 @@ from scoreprior.space import Space
 from scoreprior.tasks import Standardizer, TaskSet
 
 
+@short_repr
 @dataclass(frozen=True)
 class InterpolatedMixture:
     """Equal mixture of the tasks' interpolating processes, noised by level^2 I + tau^2 R, conditioned in closed form.

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scoreprior._settings import check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.inference.measurement import Box
@@ -102,6 +103,7 @@ class MAMLPrior(Prior):
         return Mixture(state(x)[None])
 
 
+@short_repr
 @dataclass(frozen=True)
 class MAML:
     """Second-order MAML, a point predictor.

@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._settings import check_choice, check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import Box, FSVGDConfig, Particles
 from scoreprior.inference.bnn import BNNConfig
@@ -47,6 +48,7 @@ from scoreprior.training import TrainingConfig, train
 FilePath = str | os.PathLike[str]
 
 
+@short_repr
 @dataclass(frozen=True)
 class PlainMARS:
     """MARS without an anchor: the paper's algorithms, repaired. `PlainMARS.letter()` is the paper to the letter.

@@ -32,6 +32,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from scoreprior._budget import share_of
 from scoreprior._settings import check_choice, check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, function_values, init_network
 from scoreprior.inference.likelihood import log_likelihood
@@ -47,6 +48,7 @@ Bound = Literal["mcallester", "variational"]
 _NOISE_FLOOR = 0.01  # standardised units; a network can fit a few tasks exactly
 
 
+@short_repr
 @dataclass(frozen=True)
 class MLAP:
     """The meta-learner.

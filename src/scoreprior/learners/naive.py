@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._budget import check_share
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike
 from scoreprior.learners._base import Prior
 from scoreprior.predictive import Mixture
@@ -65,6 +66,7 @@ class _WithoutIterations:
         return self
 
 
+@short_repr
 @dataclass(frozen=True)
 class LastValue(_WithoutIterations):
     """Carry the last observation forward.
@@ -89,6 +91,7 @@ class _LastValueRule(Rule):
         return context.y[jnp.where(seen.any(1), latest, first)]
 
 
+@short_repr
 @dataclass(frozen=True)
 class ContextMean(_WithoutIterations):
     """Predict the mean of the context's targets everywhere."""
@@ -104,6 +107,7 @@ class _ContextMeanRule(Rule):
         return jnp.broadcast_to(mean, (len(x),))
 
 
+@short_repr
 @dataclass(frozen=True)
 class NewestLag(_WithoutIterations):
     """Predict the newest lag among the inputs, where inputs are earlier readings of the target.
@@ -150,6 +154,7 @@ class _NewestLagRule(Rule):
         return x[:, self.column] * self.scale + self.shift
 
 
+@short_repr
 @dataclass(frozen=True)
 class Ridge(_WithoutIterations):
     """Linear regression on the context, shrunk towards the regression on all meta-training tasks.

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._settings import check_counts
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.reverse_diffusion import Predictor, ReverseDiffusion
 from scoreprior.learners._function_prior import FunctionPrior, notes_of
@@ -36,6 +37,7 @@ _MOST_POINTS = 100  # of a task in one step: long tasks are seen in parts, other
 _VALIDATION_DRAWS = 1024
 
 
+@short_repr
 @dataclass(frozen=True)
 class NeuralDiffusionProcess:
     """The meta-learner.

@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior import networks as nets
 from scoreprior._settings import check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.learners._base import Prior
 from scoreprior.learners._episodes import Cut, MetaLoss, check_episodes, meta_train, mixture_nll
@@ -173,6 +174,7 @@ class NeuralProcessPrior(Prior):
         return Mixture(locs, scales, locs)
 
 
+@short_repr
 @dataclass(frozen=True)
 class NeuralProcess:
     """The latent neural process.
@@ -215,8 +217,7 @@ class NeuralProcess:
 
     def __post_init__(self) -> None:
         check_counts(self, "width", "latent", "heads", "samples", "training_samples")
-        if self.layers < 0:
-            raise ValueError(f"layers must be at least 0, not {self.layers}.")
+        check_counts(self, "layers", least=0)
         if self.attention and (not self.deterministic or self.width % self.heads):
             raise ValueError("Attention is a deterministic path, and its heads share the width equally.")
         check_positive(self, "least_std")

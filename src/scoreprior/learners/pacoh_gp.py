@@ -31,6 +31,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior import networks
 from scoreprior._settings import check_counts, check_hidden, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.gp.kernels import Kernel, Mean, squared_distances
 from scoreprior.gp.process import Conditioned, GaussianProcess
@@ -45,6 +46,7 @@ from scoreprior.training import TrainingConfig, train
 _NOISE_FLOOR = 1e-2  # standardised units; keeps single-precision factors away from singular ones
 
 
+@short_repr
 @dataclass(frozen=True)
 class PACOHGP:
     """The meta-learner; `PACOHGP.map()` keeps only the mode of the hyper-posterior.

@@ -30,6 +30,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scoreprior._budget import share_of
 from scoreprior._settings import check_counts, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference.bnn import BNNConfig, Network, init_network
 from scoreprior.inference.likelihood import log_likelihood
@@ -43,6 +44,7 @@ from scoreprior.tasks import PaddedTasks, Standardizer, TaskSet
 from scoreprior.training import TrainingConfig, train
 
 
+@short_repr
 @dataclass(frozen=True)
 class PACOHNN:
     """The meta-learner.

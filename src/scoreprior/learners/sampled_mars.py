@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from scoreprior._settings import check_choice, check_positive
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.inference import Box, FSVGDConfig, Particles
 from scoreprior.inference.bnn import BNNConfig
@@ -26,6 +27,7 @@ from scoreprior.space import Space
 from scoreprior.tasks import Standardizer, TaskSet
 
 
+@short_repr
 @dataclass(frozen=True)
 class SampledMARS:
     """No network is trained: whenever inference asks for the score at a measurement set, an estimator is fitted there.

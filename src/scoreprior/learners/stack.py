@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from scoreprior._budget import check_share
 from scoreprior._settings import check_choice
+from scoreprior._short_repr import short_repr
 from scoreprior._types import KeyLike, as_key
 from scoreprior.learners._base import MetaLearner, Prior
 from scoreprior.learners._function_prior import notes_of
@@ -69,7 +70,7 @@ class StackPrior(Prior):
         return replace(self, members=tuple(each.update(tasks) for each in self.members))
 
     def about(self) -> dict[str, Any]:
-        return {} if self.notes is None else json.loads(self.notes)
+        return super().about() if self.notes is None else json.loads(self.notes)
 
     def bare(self) -> StackPrior:
         members = tuple(each.bare() for each in self.members)
@@ -98,6 +99,7 @@ class _Member(NamedTuple):
     predictives: list[Predictive]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Stack:
     """Several methods, whose predictives are mixed by weights learned from left-out tasks.
@@ -115,16 +117,19 @@ class Stack:
     Args:
         members: methods, or their names.
         weights: "log" for those of the mixture with the best log score, "squared" for those of the mean with the least
-            squared error.
+            squared error; or the weights themselves, one of each member, and no fold is made.
         folds: at least 2; at most as many are made as there are tasks.
     """
 
     members: Sequence[MetaLearner | str] = ("hierarchical-gp", "pooled-gp", "last-value")
-    weights: Criterion = "log"
+    weights: Criterion | tuple[float, ...] = "log"
     folds: int = 3
 
     def __post_init__(self) -> None:
-        check_choice("weights", self.weights, get_args(Criterion))
+        if isinstance(self.weights, tuple):
+            _check_weights(self.weights, len(self.members))
+        else:
+            check_choice("weights", self.weights, get_args(Criterion))
         if not (isinstance(self.folds, int) and self.folds >= 2):
             raise ValueError(f"folds must be at least 2, and a whole number, not {self.folds}.")
         if isinstance(self.members, str) or len(self.members) < 2:
@@ -139,16 +144,19 @@ class Stack:
         """Learn the weights from left-out tasks, and fit all members to all tasks."""
         standardizer = Standardizer.fit(tasks)
         order_key, *keys = jax.random.split(as_key(key), len(self.members) + 1)
-        folds = self._folds(tasks, order_key)
-        members = []
-        for method, name, own in zip(self._methods, self._names, keys):
+        folds = [] if isinstance(self.weights, tuple) else self._folds(tasks, order_key)
+        members, given = [], []
+        for at, (method, name, own) in enumerate(zip(self._methods, self._names, keys)):
             try:
                 members.append(self._fit_member(name, method, tasks, folds, own, progress))
+                given.append(self.weights[at] if isinstance(self.weights, tuple) else np.nan)
             except TaskError as error:
                 warnings.warn(f"{name} is left out of the stack: {error}", stacklevel=2)
         if not members:
             raise TaskError("No member of the stack can be fitted to these tasks; the warnings say why.")
-        weights = self._weights([each.predictives for each in members], folds, resolution(tasks.y))
+        weights = np.array(given) / np.sum(given)
+        if not isinstance(self.weights, tuple):
+            weights = self._weights([each.predictives for each in members], folds, resolution(tasks.y))
         told = dict(zip((each.name for each in members), weights.tolist()))
         notes = json.loads(notes_of(self, tasks, {})) | {"weights": told}
         priors = tuple(each.prior for each in members)
@@ -189,7 +197,7 @@ class Stack:
     ) -> _Member:
         key, *keys = jax.random.split(key, len(folds) + 1)
         prior = method.fit(tasks, key, progress=progress)
-        if self.weights == "log" and prior.is_point:
+        if self.weights != "squared" and prior.is_point:
             raise NoDistributionError(
                 f'{name} predicts a point, which has no log score: leave it out, or stack with weights="squared".'
             )
@@ -228,6 +236,11 @@ def _by_task(pieces: list[Float[np.ndarray, " m"]], rows: Int[np.ndarray, " s"])
     for one, own in zip(values, joined):
         one[: len(own)] = own
     return values
+
+
+def _check_weights(weights: tuple[float, ...], members: int) -> None:
+    if len(weights) != members or not (min(weights) > 0 and abs(sum(weights) - 1) < 1e-3):
+        raise ValueError(f"Weights of {members} members are so many positive numbers that sum to 1, not {weights}.")
 
 
 def _check_units(name: str, found: Standardizer, expected: Standardizer) -> None:

@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scoreprior._settings import check_counts, check_positive
 from scoreprior._types import KeyLike, as_key
 from scoreprior.scores import losses, spectral
 from scoreprior.scores.gaussian import Gaussian, ShrunkGaussian
@@ -65,6 +66,8 @@ class NetworkEstimator:
     def __post_init__(self) -> None:
         if self.objective not in ("exact", "sliced", "denoising"):
             raise ValueError(f"objective is exact, sliced or denoising, not {self.objective!r}.")
+        check_counts(self, "batch")
+        check_positive(self, "level")
         if (self.rotate or self.reweight) and self.anchor is None:
             raise ValueError("rotate and reweight are for whitened samples; set anchor=Gaussian() too.")
 

@@ -34,6 +34,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from scoreprior._linalg import cholesky, solve_cholesky, solve_lower, solve_upper
+from scoreprior._settings import check_choice, check_counts, check_positive
 from scoreprior.scores.kernels_vector import Family, VectorKernel, median_distance
 
 _JITTER = 1e-6
@@ -109,6 +110,11 @@ class Tikhonov(Regulariser):
     tolerance: float = 1e-5
     iterations: int = 200
 
+    def __post_init__(self) -> None:
+        check_positive(self, "strength", "tolerance")
+        check_counts(self, "iterations")
+        check_choice("solver", self.solver, ("cholesky", "cg"))
+
     def solve(self, kernel: VectorKernel, samples: Float[Array, "n d"]) -> Solution:
         count, strength = len(samples), shrunk(self.strength, len(samples))
         right = -kernel.zeta(samples, samples) / strength
@@ -137,6 +143,10 @@ class Nystrom(Regulariser):
     strength: float = 1e-3
     points: int = 25
 
+    def __post_init__(self) -> None:
+        check_positive(self, "strength")
+        check_counts(self, "points")
+
     def solve(self, kernel: VectorKernel, samples: Float[Array, "n d"]) -> Solution:
         strength = shrunk(self.strength, len(samples))
         basis = samples[farthest_points(samples, min(self.points, len(samples)))]
@@ -161,6 +171,11 @@ class SpectralCutoff(Regulariser):
     mass: float = 0.99
     strength: float | None = None
 
+    def __post_init__(self) -> None:
+        check_positive(self, "strength")
+        if not 0 < self.mass <= 1:
+            raise ValueError(f"mass is a share above 0 and at most 1, not {self.mass}.")
+
     def solve(self, kernel: VectorKernel, samples: Float[Array, "n d"]) -> Solution:
         gram = kernel.gram(samples, samples) / len(samples)
         values, vectors = eigh(gram)
@@ -182,6 +197,9 @@ class Landweber(Regulariser):
 
     strength: float = 1e-2
 
+    def __post_init__(self) -> None:
+        check_positive(self, "strength")
+
     def solve(self, kernel: VectorKernel, samples: Float[Array, "n d"]) -> Solution:
         steps = math.ceil(1 / shrunk(self.strength, len(samples)))
         return _iterate(kernel, samples, np.zeros(steps), np.ones(steps))
@@ -196,6 +214,9 @@ class NuMethod(Regulariser):
 
     strength: float = 1e-2
     nu: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "strength", "nu")
 
     def solve(self, kernel: VectorKernel, samples: Float[Array, "n d"]) -> Solution:
         return _iterate(kernel, samples, *self.rates(math.ceil(shrunk(self.strength, len(samples)) ** -0.5)))

@@ -18,6 +18,7 @@ from typing import IO
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from scoreprior._suggestions import meant
 from scoreprior.tasks.arrow import column_from_arrow, numbers_from_arrow
 from scoreprior.tasks.cells import CellError, NumberColumn
 from scoreprior.tasks.columns import Column, Kind
@@ -139,12 +140,13 @@ def _position(names: list[str], wanted: str) -> int:
 
 
 def _likely(names: list[str], wanted: str) -> str | None:
-    """The name that differs by no more than case, spaces and the like, or is the very same."""
+    """The name that differs by no more than case, spaces and the like, or is the very same; else one that is alike."""
 
     def essence(name: str) -> str:
         return "".join(letter for letter in name.casefold() if letter.isalnum())
 
-    return next((name for name in names if name == wanted or essence(name) == essence(wanted) != ""), None)
+    same = (name for name in names if name == wanted or essence(name) == essence(wanted) != "")
+    return next(same, None) or meant(wanted, [name for name in names if not _is_number(name)])
 
 
 def _is_number(text: str) -> bool:

@@ -12,6 +12,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
+from scoreprior._suggestions import did_you_mean
 from scoreprior.tasks.cells import MISSING
 from scoreprior.tasks.checks import TaskError
 from scoreprior.tasks.columns import Column, Instants, Kind, Numbers, Words
@@ -77,7 +78,8 @@ def _select(frame: Any, wanted: Sequence[str]) -> dict[str, nw.Series]:
         raise TaskError(f"Column {repeated[0]!r} appears {names.count(repeated[0])} times; rename or drop the copies.")
     absent = [name for name in wanted if name not in names]
     if absent:
-        raise TaskError(f"There is no column {absent[0]!r}; the columns are {', '.join(map(repr, names))}.")
+        listed = f"the columns are {', '.join(map(repr, names))}."
+        raise TaskError(f"There is no column {absent[0]!r}; {did_you_mean(str(absent[0]), map(str, names), listed)}")
     table = nw.from_native(frame, eager_only=True)
     if len(table) == 0:
         raise TaskError("The table has no rows.")
