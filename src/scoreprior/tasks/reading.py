@@ -40,7 +40,8 @@ def read_columns(
     encoding: InputEncoding | None,
 ) -> TableColumns:
     """The columns of these names; of several targets one row for each cell that is there."""
-    targets = (target,) if isinstance(target, str) else tuple(target)
+    # Columns of a table without a header are numbered.
+    targets = tuple(map(str, target)) if isinstance(target, (list, tuple)) else (str(target),)
     if not targets or len(set(targets)) < len(targets):
         raise TaskError(f"Several targets are different columns, not {', '.join(targets) or 'none'}.")
     names, kinds = column_names(task, inputs, targets[0]), kinds_of(encoding)
