@@ -29,6 +29,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "swissfel": ("swissfel", "swissfel"),
     "swissfel-lines": ("swissfel_lines", "swissfel_lines"),
     "argus": ("argus", "argus"),
+    "argus-model": ("argus_model", "argus_model"),
     "swissfel-sim": ("swissfel_sim", "swissfel_sim"),
     "argus-sim": ("argus_sim", "argus_sim"),
     **{

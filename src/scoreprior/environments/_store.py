@@ -89,6 +89,16 @@ SOURCES = {
         elsewhere="github.com/Mojusko/stpy (stpy/test_functions/evaluations_bpm.hdf5)",
         used_by=("swissfel-lines",),
     ),
+    "argus-cogging": Source(
+        file="argus_cogging.mat",
+        url=(
+            "https://raw.githubusercontent.com/jonasrothfuss/f-pacoh-torch/"
+            "f493656373596689a929284816c0de8a6796c99e/argus_sim/cogging_data.mat"
+        ),
+        sha256=("db22f7dec3e999d595a5fb9c9e7a45134e8d47e4ef9e1d2282165702e1b63677",),
+        elsewhere="the history of github.com/jonasrothfuss/f-pacoh-torch (argus_sim/cogging_data.mat)",
+        used_by=("argus-model",),
+    ),
 }
 
 
