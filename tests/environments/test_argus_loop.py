@@ -189,7 +189,7 @@ def test_costs_are_those_of_the_trajectory():
         skipped = reference.last_moving + 1
         assert found.variation[i] == pytest.approx(PERIOD * np.abs(np.diff(error))[skipped - 1 :].sum(), rel=1e-9)
         outside = [np.flatnonzero(np.abs(error) > band)[-1] + 1 for band in loop.BANDS]
-        assert found.settling[i] == pytest.approx(PERIOD * np.mean(outside) - reference.duration)
+        assert found.settling_time[i] == pytest.approx(PERIOD * np.mean(outside) - reference.duration)
         assert found.largest[i] == pytest.approx(np.abs(error).max(), rel=1e-9)
 
 
@@ -198,13 +198,15 @@ def test_anchors_of_stable_gains():
     gains = np.array([NOMINAL, [50, 300, 500], [400, 1200, 500], [400, 300, 500], [50, 1200, 500], [120, 800, 700]])
     axis = argus_model.machine()
     found = loop.costs(axis, gains, SHORT, SAMPLES)  # settled within 0.3 s, so 5 s change nothing
-    np.testing.assert_allclose(found.settling, [0.046712, 0.183287, 0.067925, 0.065137, 0.152850, 0.073537], atol=1e-6)
+    np.testing.assert_allclose(
+        found.settling_time, [0.046712, 0.183287, 0.067925, 0.065137, 0.152850, 0.073537], atol=1e-6
+    )
     variation = [5.5198e-6, 2.2784e-5, 3.5966e-6, 1.12171e-5, 5.2765e-6, 5.8797e-6]
     np.testing.assert_allclose(found.variation, variation, rtol=2e-5)
     table = {1e-5: (0.03203, 8.916e-7, 0.00366), 1e-3: (0.04554, 4.106e-6, 0.01553), 1e-2: (0.04757, 5.434e-6, 0.01477)}
     for step, anchors in table.items():
         short = loop.costs(axis, gains, step, SAMPLES)
-        assert [each[0] for each in (short.settling, short.variation, short.largest)] == pytest.approx(
+        assert [each[0] for each in (short.settling_time, short.variation, short.largest)] == pytest.approx(
             anchors, rel=5e-4
         )
 
@@ -215,9 +217,9 @@ def test_anchors_of_whole_runs():
     gains = np.array([[50.0, 300.0, 4000.0], [400.0, 1200.0, 4000.0], NOMINAL])
     axis = argus_model.machine()
     found = loop.costs(axis, gains, SHORT)
-    np.testing.assert_allclose(found.settling, [4.913050, 4.913050, 0.046712], atol=1e-6)
+    np.testing.assert_allclose(found.settling_time, [4.913050, 4.913050, 0.046712], atol=1e-6)
     np.testing.assert_allclose(found.variation, [2.5088, 6.8993, 5.5198e-6], rtol=2e-5)
     for step, anchors in {0.1: (0.04731, 5.077e-6, 1.019), np.exp(-0.86): (0.047075, 6.8705e-6, 4.251)}.items():
         long = loop.costs(axis, gains, float(step))
-        assert (long.settling[2], long.variation[2]) == pytest.approx(anchors[:2], rel=1e-4)
+        assert (long.settling_time[2], long.variation[2]) == pytest.approx(anchors[:2], rel=1e-4)
         assert Reference(float(step)).duration == pytest.approx(anchors[2])

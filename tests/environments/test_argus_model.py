@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.io import savemat
@@ -59,7 +62,7 @@ def test_validation_tasks_are_held_out_for_selection_only(fake_dir):
 
 def test_the_simulation_runs_once_for_all_splits_and_targets(fake_dir):
     one, again, other = (module.argus_model(split, fake_dir) for split in (0, 0, 1))
-    settling = module.argus_model(0, fake_dir, target="settling")
+    settling = module.argus_model(0, fake_dir, target="settling_time")
     assert readable.runs == 24
     np.testing.assert_array_equal(one.meta_test.context.x, again.meta_test.context.x)
     assert set(steps(one.meta_test.target)) != set(steps(other.meta_test.target))
@@ -105,6 +108,19 @@ def test_the_card_tells_original_from_inferred_and_unknown(fake_dir):
     card = str(module.argus_model(0, fake_dir).card)
     for word in ("Original:", "Not original:", "Inferred:", "Unknown:", "mm s"):
         assert word in card
+
+
+def test_the_docs_show_the_recorded_sensitivity():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "benchmark.md").read_text()
+    rows = json.loads((root / "results" / "argus-sensitivity.json").read_text())["rows"]
+    short, long = ([row for row in rows if row["step in mm"] == size] for size in (6.738, 100.0))
+    assert len(short) == len(long) == len(rows) / 2
+    for pair in zip(short, long):
+        cells = [pair[0]["change"], ", ".join(str(row["changed class"]) for row in pair)]
+        for column in ("variation, stable", "variation, unstable", "settling time, stable"):
+            cells.append(", ".join(f"{100 * row[column]:.2f}%" for row in pair))
+        assert f"| {' | '.join(cells)} |" in page
 
 
 @pytest.mark.data("argus-cogging")

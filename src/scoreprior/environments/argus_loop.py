@@ -176,7 +176,7 @@ class Costs(NamedTuple):
     """Of every run: total variation of the position error in mm s, settling time in s, largest error in mm."""
 
     variation: Float[np.ndarray, " n"]
-    settling: Float[np.ndarray, " n"]
+    settling_time: Float[np.ndarray, " n"]
     largest: Float[np.ndarray, " n"]
 
 

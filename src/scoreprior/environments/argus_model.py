@@ -31,7 +31,7 @@ GAIN_NAMES = ("SLPKP", "SLVKP", "SLVKI")
 POINTS, CONTEXT, TEST_TASKS, VALID_TASKS = 500, 100, 4, 4
 EQUATIONS = 1  # to be raised when a change of the code changes what is simulated
 
-TARGETS = {"variation": ("total variation of the position error", "mm s"), "settling": ("settling time", "s")}
+TARGETS = {"variation": ("total variation of the position error", "mm s"), "settling_time": ("settling time", "s")}
 SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "plain": lambda y: y,
     "log": np.log,
@@ -44,7 +44,7 @@ def argus_model(
     split: int = 0,
     data_dir: str | Path | None = None,
     *,
-    target: Literal["variation", "settling"] = "variation",
+    target: Literal["variation", "settling_time"] = "variation",
     scale: Literal["plain", "log", "standardised"] = "plain",
 ) -> Environment:
     """A cost of the simulated axis as a function of three controller gains; a task is a step size.
@@ -54,7 +54,7 @@ def argus_model(
     runs once and is kept in the user's cache.
 
     Args:
-        target: "variation", the total variation of the position error, or "settling", the settling time.
+        target: "variation", the total variation of the position error, or "settling_time".
         scale: "plain", in the units of the published cost; "log", its natural logarithm; "standardised", less the
             mean of the step size's 500 points and divided by their standard deviation.
     """

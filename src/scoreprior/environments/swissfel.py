@@ -61,8 +61,8 @@ def _find(directory: Path) -> Path:
             return root
     raise DataError(
         f"{directory / FOLDER / EXPERIMENTS[0]} is not there. Unpack the archive linked in "
-        f"github.com/krunolp/mars (SWISSFEL_URL) into {directory / FOLDER}, or use the simulated stand-in "
-        "swissfel-sim."
+        f"github.com/krunolp/mars (SWISSFEL_URL) into {directory / FOLDER}, or use swissfel-lines, real line "
+        "scans of the machine, or the simulated stand-in swissfel-sim."
     )
 
 
