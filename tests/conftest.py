@@ -56,6 +56,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     missing = [name for name in marker.args or _store.SOURCES if _store.status(name) == "absent"]
     if missing:
         pytest.skip(
-            f"no data for {', '.join(missing)}: set SCOREPRIOR_DATA to a directory with berkeley_data.mat "
-            f"and physionet2012-set-a.tar.gz, or run `scoreprior data fetch {missing[0]}`"
+            f"no data for {', '.join(missing)}: set SCOREPRIOR_DATA to a directory with "
+            f"{', '.join(_store.SOURCES[name].file for name in missing)}, or run `scoreprior data fetch {missing[0]}`"
         )

@@ -7,7 +7,7 @@ import yaml
 
 from scoreprior.environments import environment
 from scoreprior.environments import swissfel as module
-from scoreprior.environments._store import DataError
+from scoreprior.environments._store import DataError, locate
 
 CHANNELS = [f"SARUN{i:02d}-DBPM070:X-REF" for i in range(12)]
 EXPERIMENTS = ("line_ucb_ascent", "line_ucb", "neldermead")
@@ -69,6 +69,27 @@ def test_reads_the_published_layout(archive, tmp_path):
         for part, where in zip((context, target), rows):
             np.testing.assert_array_equal(part.x, table["x"][where])
             np.testing.assert_array_equal(part.y, table["y"][where])
+
+
+@pytest.mark.data("swissfel-lines-bpm")
+def test_reads_the_rows_of_a_real_recording(archive, tmp_path):
+    with h5py.File(locate("swissfel-lines-bpm"), "r") as file:
+        real = file["0"][()]
+    # As the machine's software wrote it, fields and all, but for the number of its inputs.
+    fields = [(name, real.dtype[name]) if name != "x" else ("x", "f8", (12,)) for name in real.dtype.names]
+    table = np.zeros(len(real), fields)
+    for name in real.dtype.names:
+        table[name] = real[name][:, :12] if name == "x" else real[name]
+    for name in EXPERIMENTS:
+        with h5py.File(archive / name / "data" / "evaluations.hdf5", "r+") as file:
+            for run in range(3):
+                del file[f"1/{run}"]
+                file[f"1/{run}"] = table
+    env = module.swissfel(data_dir=tmp_path)
+    for task in env.meta_test.whole:
+        order = np.argsort(task.y, kind="stable")
+        np.testing.assert_array_equal(task.y[order], np.sort(real["y"][:400]))
+        np.testing.assert_array_equal(task.x[order], real["x"][np.argsort(real["y"][:400], kind="stable"), :12])
 
 
 def test_directory_of_the_archive_itself_works(archive, monkeypatch):

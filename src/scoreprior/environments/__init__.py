@@ -27,7 +27,9 @@ _OWN: dict[str, tuple[str, ...]] = {
     "berkeley": ("berkeley", "berkeley"),
     "berkeley-full": ("berkeley", "berkeley_full"),
     "swissfel": ("swissfel", "swissfel"),
+    "swissfel-lines": ("swissfel_lines", "swissfel_lines"),
     "argus": ("argus", "argus"),
+    "argus-model": ("argus_model", "argus_model"),
     "swissfel-sim": ("swissfel_sim", "swissfel_sim"),
     "argus-sim": ("argus_sim", "argus_sim"),
     **{

@@ -68,6 +68,37 @@ SOURCES = {
             *("physionet-glucose", "physionet-k", "physionet-na", "physionet-creatinine", "physionet-wbc"),
         ),
     ),
+    "swissfel-lines": Source(
+        file="swissfel_line_scans_5.hdf5",
+        # Public copies, pinned to commits; as above, our checksums decide.
+        url=(
+            "https://raw.githubusercontent.com/Mojusko/stpy/"
+            "5cbc8bbe4dfdce1035c42167b7174e5b21de79b4/examples/test_functions/evaluations.hdf5"
+        ),
+        sha256=("08488220b0dabe718c3fb208b3e9a0028f4291437e4ca3a1dc64dd58ff366821",),
+        elsewhere="github.com/Mojusko/stpy (evaluations.hdf5 in a folder test_functions)",
+        used_by=("swissfel-lines",),
+    ),
+    "swissfel-lines-bpm": Source(
+        file="swissfel_line_scans_bpm26.hdf5",
+        url=(
+            "https://raw.githubusercontent.com/Mojusko/stpy/"
+            "8f612996f4ecc15335a9db15da51f81a4839359a/stpy/test_functions/evaluations_bpm.hdf5"
+        ),
+        sha256=("98dd979837c6abecb48009c6df59944aa52279b8ded850a6e7b7e07a334520ce",),
+        elsewhere="github.com/Mojusko/stpy (stpy/test_functions/evaluations_bpm.hdf5)",
+        used_by=("swissfel-lines",),
+    ),
+    "argus-cogging": Source(
+        file="argus_cogging.mat",
+        url=(
+            "https://raw.githubusercontent.com/jonasrothfuss/f-pacoh-torch/"
+            "f493656373596689a929284816c0de8a6796c99e/argus_sim/cogging_data.mat"
+        ),
+        sha256=("db22f7dec3e999d595a5fb9c9e7a45134e8d47e4ef9e1d2282165702e1b63677",),
+        elsewhere="the history of github.com/jonasrothfuss/f-pacoh-torch (argus_sim/cogging_data.mat)",
+        used_by=("argus-model",),
+    ),
 }
 
 

@@ -57,7 +57,8 @@ def _find(directory: Path) -> Path:
             return path
     raise DataError(
         f"{candidates[0]} is not there. Get {FILE} from the archive linked in github.com/krunolp/mars "
-        "(ARGUS_CONTROL_URL) and put it there, or use the simulated stand-in argus-sim."
+        "(ARGUS_CONTROL_URL) and put it there, or use argus-model, simulated with the published model of the axis, or "
+        "the simulated stand-in argus-sim."
     )
 
 

@@ -8,19 +8,16 @@ before them. All variables follow the same rule.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import tarfile
-import tempfile
-import zipfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from scoreprior.environments._array_cache import kept
 from scoreprior.environments._base import Card, Environment, check_tasks
 from scoreprior.environments._store import DataError, cache_directory, checksum, locate
 from scoreprior.tasks import Task, TaskSet
@@ -132,13 +129,7 @@ def _measurements(variable: str, data_dir: str | Path | None) -> Measurements:
     # Not beside the archive, whose directory may be read-only; the checksums tie the copy to its archive and rules.
     rules = hashlib.sha256(repr(VARIABLES).encode()).hexdigest()
     parsed = cache_directory() / f"physionet2012-{checksum(archive)[:16]}-{rules[:8]}.npz"
-    try:
-        with np.load(parsed) as stored:
-            return stored[variable]
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
-        tables = parse(archive)
-    _save(parsed, tables)
-    return tables[variable]
+    return kept(parsed, [variable], lambda: parse(archive))[variable]
 
 
 def parse(archive: Path) -> dict[str, Measurements]:
@@ -167,16 +158,6 @@ def _hourly_means(rows: Measurements, variable: Variable) -> Measurements:
     patient_hours, group = np.unique(rows[:, 0] * 100 + rows[:, 1], return_inverse=True)  # hours end at 48
     means = np.bincount(group, rows[:, 2]) / np.bincount(group)
     return np.column_stack([*np.divmod(patient_hours, 100), means])
-
-
-def _save(path: Path, tables: dict[str, Measurements]) -> None:
-    """Keep the parsed tables, whole or not at all; a cache that cannot be written only costs time."""
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            unfinished = Path(folder) / path.name
-            np.savez(unfinished, **tables)  # type: ignore[arg-type]
-            os.replace(unfinished, path)
 
 
 def _task_set(tasks: Sequence[Task], variable: str) -> TaskSet:

@@ -17,12 +17,12 @@ import pandas as pd
 
 from scoreprior._extras import extra
 from scoreprior.environments._base import Card, Environment
+from scoreprior.environments._recording import read_recording
 from scoreprior.environments._store import DataError, data_directory
 from scoreprior.tasks import Task, TaskSet
 from scoreprior.tasks.checks import TaskError
 
 with extra("data"):
-    import h5py
     import yaml
 
 FOLDER = "swissfel"
@@ -61,8 +61,8 @@ def _find(directory: Path) -> Path:
             return root
     raise DataError(
         f"{directory / FOLDER / EXPERIMENTS[0]} is not there. Unpack the archive linked in "
-        f"github.com/krunolp/mars (SWISSFEL_URL) into {directory / FOLDER}, or use the simulated stand-in "
-        "swissfel-sim."
+        f"github.com/krunolp/mars (SWISSFEL_URL) into {directory / FOLDER}, or use swissfel-lines, real line "
+        "scans of the machine, or the simulated stand-in swissfel-sim."
     )
 
 
@@ -80,18 +80,7 @@ def _read_runs(root: Path) -> TaskSet:
 
 def _read_run(folder: Path, run: int, name: str) -> Task:
     path, key = folder / "data" / "evaluations.hdf5", f"1/{run}"
-    if not path.is_file():
-        raise DataError(f"{path} is not there; the recordings of {name} are missing.")
-    try:
-        with h5py.File(path, "r") as file:
-            if key not in file or not isinstance(file[key], h5py.Dataset):
-                raise DataError(f"{path} has no dataset /{key}; it is not the published file.")
-            table = file[key][:POINTS]
-    except OSError as error:
-        raise DataError(f"{path} cannot be read as HDF5: {error}. It may be truncated; get it again.") from error
-    for field in ("x", "y"):
-        if table.dtype.names is None or field not in table.dtype.names:
-            raise DataError(f"{path}: the dataset /{key} has no field {field!r}.")
+    table = read_recording(path, key, ("x", "y"), POINTS)
     if table["x"].ndim != 2 or table["x"].shape[1] != DIM:
         raise DataError(f"{path}: /{key} field 'x' has shape {table['x'].shape}; expected (m, {DIM}).")
     if len(table) < POINTS:
