@@ -203,6 +203,7 @@ def test_low_coverage_is_told_even_where_it_may_be_chance(coverage, error, words
     assert all(words in text and "60% of the points" in text for text in texts)
 
 
+@pytest.mark.slow
 def test_the_newest_lag_is_a_rule_for_lags_alone(table, no_gp):
     """An input of the target's size is not a lag, unless the user says that rows stand in their own order."""
     lines = [f"p{task},{hour},{hour + task / 9:.3f}" for task in range(8) for hour in range(6)]
@@ -331,6 +332,7 @@ def test_a_traceback_comes_with_debug_only(table, monkeypatch):
     assert isinstance(run("fit", table, *COLUMNS, "--out", table.with_name("p"), "--debug").exception, RuntimeError)
 
 
+@pytest.mark.slow
 def test_the_librarys_own_warnings_are_told_once(table, no_gp):
     lines = [line.rsplit(",", 1)[0] + ",7" for line in rows(6)]
     table.write_text("\n".join(["patient,hour,mood,gcs", *lines]))

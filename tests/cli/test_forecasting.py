@@ -70,6 +70,7 @@ def test_predict_goes_on_and_flags_only_what_is_too_far_ahead(prior, tmp_path):
     assert frame["extrapolates"].all()
 
 
+@pytest.mark.slow
 def test_check_judges_forecasts(prior, tmp_path):
     result = run("check", prior, write(tmp_path / "later.csv", sales(6, 40, "2024-02-01")))
     assert result.exit_code == 0, result.output
@@ -90,6 +91,7 @@ def test_a_forecast_needs_something_to_go_on_from(prior, tmp_path):
     assert "1 task without a known row" in said
 
 
+@pytest.mark.slow
 def test_an_input_that_changes_must_be_told(tmp_path, no_gp):
     table = sales()
     table["price"] = np.arange(len(table)) % 5

@@ -94,6 +94,7 @@ def pool(members: list[sp.Task], centres: np.ndarray) -> PooledTasks:
     return PooledTasks(sp.TaskSet(members).padded(dtype=np.float64), centres)
 
 
+@pytest.mark.slow
 def test_a_weight_of_two_is_the_task_given_twice():
     config, (first, *rest) = ProcessConfig().simple(), tasks()
     heavy = sp.Task(first.x, first.y, first.name, noise=first.noise, weight=2.0)

@@ -13,7 +13,7 @@ from scoreprior.learners._function_prior import FunctionPrior
 from scoreprior.predictive import NoDistributionError, Predictive
 
 X = np.linspace(-2, 2, 5)[:, None]
-FUNCTIONS = ("vanilla-gp", "pacoh-gp-map", "mlap", "np")
+FUNCTIONS = ("vanilla-gp", "pacoh-gp-map", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mlap", "np")))
 """A method each of: a process, a mixture of them, weights, latent variables."""
 
 

@@ -71,6 +71,7 @@ def test_a_broad_posterior_is_the_average_over_the_grid_by_evidence():
     np.testing.assert_allclose(found.scales, stds, rtol=0.01, atol=0.03)
 
 
+@pytest.mark.slow
 def test_broad_draws_have_the_predictive_mean_and_spread():
     task = PaddedTasks(jnp.asarray([[0.0], [1.0]]), jnp.asarray([5.0, 6.0]), jnp.ones(2, bool))
     posterior, x, n = condition_broad(task), jnp.asarray([[0.5], [4.0]]), 3000
