@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 
 import numpy as np
 import pandas as pd
@@ -103,7 +104,8 @@ def dependences(
     more = f" (the first {len(shown)} of {of} tasks)" if of > len(shown) else ""
     title = f"Predictions with 50% and 90% intervals as one input varies{more}"
     note = "other inputs at their median among the task's known points, or as at the last of them"
-    figure.suptitle(f"{title}\n{note}", fontsize=9)
+    width = round(14 * figure.get_size_inches()[0])  # letters of this size
+    figure.suptitle("\n".join(fill(each, width) for each in (title, note)), fontsize=9)
     return figure
 
 

@@ -99,5 +99,6 @@ def _sets(
         x[:, own[0]] = place
         if isinstance(each, DateInput) and each.reference is not None:
             x[:, own] = each.encode(each.decode(place), np.datetime64("NaT", "us"))
-        found.append((x, each.name, place, own, ()))
+        name = f"{each.name} ({each.unit} since {each.begin()})" if isinstance(each, DateInput) else each.name
+        found.append((x, name, place, own, ()))
     return found
