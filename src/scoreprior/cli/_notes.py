@@ -68,6 +68,16 @@ class Notes:
             reach = min(reach, high[axis] + ahead)  # no task of training was so old
         return np.where(np.arange(len(high)) == axis, reach, high)
 
+    @property
+    def training(self) -> dict[str, Any]:
+        """What the file says of the training tasks; empty of priors saved from Python."""
+        return self.header.get("extra", {}).get("training") or {}
+
+    def unknown(self, tasks: TaskSet) -> list[int]:
+        """Positions of the tasks that the prior was not learned from."""
+        known = set(self.training.get("fingerprints", ()))
+        return [at for at, task in enumerate(tasks) if fingerprint(task) not in known]
+
     def first_input(self, columns: Columns) -> str:
         """What stands at the axis of the first input."""
         first = None if self.encoding is None else self.encoding.inputs[0]

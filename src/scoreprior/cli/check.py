@@ -31,7 +31,7 @@ from scoreprior.cli._console import (
 from scoreprior.cli._notes import Notes, choose_columns, open_prior
 from scoreprior.cli._tables import input_names, need_tasks, read_tasks, tell
 from scoreprior.diagnostics import Check, PitMoments, Verdict
-from scoreprior.tasks import TaskSet, fingerprint
+from scoreprior.tasks import TaskSet
 
 
 def check_command(
@@ -87,7 +87,7 @@ def run_check(
     talk.say(f"Predicting {known} of {count(len(tasks) - single, 'task')} from the rows before ...")
     with talk.stage("Predicting"):
         found = diagnostics.check(prior, tasks, seed, horizon=notes.horizon)
-    seen = _seen(tasks, notes)
+    seen = len(tasks) - len(notes.unknown(tasks))
     if seen:
         talk.warn(
             f"{seen} of {count(len(tasks), 'task')} are those that the prior was learned from: on these every prior "
@@ -113,12 +113,6 @@ def run_check(
     talk.result(record, _grid(record, columns.target, notes.horizon), *words)
     if plot is not None:
         talk.say(f"Figure: {plot}")
-
-
-def _seen(tasks: TaskSet, notes: Notes) -> int:
-    """Number of tasks that the prior was learned from."""
-    known = set((notes.header.get("extra", {}).get("training") or {}).get("fingerprints", ()))
-    return sum(fingerprint(task) in known for task in tasks)
 
 
 def _outside(tasks: TaskSet, notes: Notes) -> int:

@@ -27,7 +27,6 @@ from scoreprior.cli._console import (
 from scoreprior.cli._notes import Notes, choose_columns, metadata, open_prior
 from scoreprior.cli._tables import input_names, need_tasks, read_tasks, tell
 from scoreprior.inference import NeedsAllTasksError
-from scoreprior.tasks import fingerprint
 
 
 def update_command(
@@ -74,9 +73,7 @@ def run_update(
     reading, read = read_tasks(table, columns, encoding=notes.encoding, one_task=task is None)
     tell(talk, reading, read, columns)
     tasks = need_tasks(reading, table).with_target(prior.standardizer.kind)
-    training = notes.header.get("extra", {}).get("training") or {}
-    known = set(training.get("fingerprints", ()))
-    new = [row for row, each in enumerate(tasks) if fingerprint(each) not in known]
+    new = notes.unknown(tasks)
     if not new:
         raise CallError(f"The prior has learned from all tasks of {str(table)!r} already.")
     if len(new) < len(tasks):
@@ -89,17 +86,17 @@ def run_update(
     seconds = perf_counter() - started
     about = metadata(notes.header.get("method") or "", columns, tasks.take(new), {})
     before = {"config": notes.header.get("config"), **notes.header.get("extra", {})}  # metrics are those of the fit
-    updated.save(out, metadata=before | about | _joined(about, notes, training))
-    total = training.get("tasks", 0) + len(new)
+    updated.save(out, metadata=before | about | _joined(about, notes))
+    total = notes.training.get("tasks", 0) + len(new)
     talk.result(
         {"out": out, "new_tasks": len(new), "tasks": total, "seconds": round(seconds, 1)},
         f"Wrote {out}: learned from {count(total, 'task')}, {len(new)} of them new ({seconds:.0f} s).",
     )
 
 
-def _joined(about: dict[str, Any], notes: Notes, training: dict[str, Any]) -> dict[str, Any]:
+def _joined(about: dict[str, Any], notes: Notes) -> dict[str, Any]:
     """What a file says of training after old and new tasks."""
-    new, joined = about["training"], {}
+    training, new, joined = notes.training, about["training"], {}
     if training:
         low, high = (extreme([training["target"][i], new["target"][i]]) for i, extreme in ((0, min), (1, max)))
         joined["training"] = new | {
