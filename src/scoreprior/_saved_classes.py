@@ -38,6 +38,8 @@ CLASSES = {
     "matern": "gp.kernels:Matern",
     "linear": "gp.kernels:Linear",
     "spectral-component": "gp.kernels:SpectralComponent",
+    "amplitude": "gp.amplitude:Amplitude",
+    "modulated": "gp.amplitude:Modulated",
     "basis": "gp.kernels:Basis",
     "sum": "gp.kernels:Sum",
     "zero-mean": "gp.kernels:ZeroMean",

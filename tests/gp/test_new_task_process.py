@@ -12,10 +12,11 @@ import pytest
 
 import scoreprior as sp
 from scoreprior.gp import ProcessConfig
+from scoreprior.gp.amplitude import inputs_with_room
 from scoreprior.gp.evidence import minimise
 from scoreprior.gp.fit import fit_process
 from scoreprior.gp.kernels import Sum
-from scoreprior.gp.model import LARGEST_LOG_STD, PooledTasks, axes, centre_count, find_centres, new_task_process, start
+from scoreprior.gp.model import LARGEST_LOG_STD, PooledTasks, centre_count, find_centres, new_task_process, start
 from scoreprior.gp.process import GaussianProcess
 
 
@@ -57,8 +58,8 @@ def test_the_mean_is_smooth_whatever_categories_add():
     rng = np.random.default_rng(0)
     xs = [np.column_stack([rng.normal(size=6), np.tile(np.eye(4)[i % 4], (6, 1))]) for i in range(5)]
     padded = sp.TaskSet.from_arrays(xs, [x[:, 0] for x in xs]).padded(dtype=np.float64)
-    assert axes(padded) == 1
-    assert axes(curved_tasks().padded()) == 3
+    assert inputs_with_room(padded) == (0,)
+    assert inputs_with_room(curved_tasks().padded()) == (0, 1, 2)
     config = ProcessConfig(
         ("matern52",), frequencies=0, centres=4, starts=1, evidence_evaluations=1, tuning_evaluations=0
     )

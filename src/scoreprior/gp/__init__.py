@@ -1,5 +1,6 @@
 """Gaussian processes: kernels, the process, and one process fitted to all tasks together."""
 
+from scoreprior.gp.amplitude import Amplitude, Modulated
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.fit import ProcessAverage, fit_average, fit_process
 from scoreprior.gp.kernels import (
@@ -18,6 +19,7 @@ from scoreprior.gp.process import Conditioned, GaussianProcess
 from scoreprior.gp.scale import ScaleCalibration
 
 __all__ = [
+    "Amplitude",
     "Basis",
     "BasisMean",
     "Conditioned",
@@ -27,6 +29,7 @@ __all__ = [
     "LinearMean",
     "Matern",
     "Mean",
+    "Modulated",
     "ProcessAverage",
     "ProcessConfig",
     "ScaleCalibration",

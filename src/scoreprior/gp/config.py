@@ -26,6 +26,9 @@ class ProcessConfig:
         frequencies: how many of the most promising frequencies of the spectrum search start a fit with a spectral
             component, which joins the deviation if its evidence exceeds its cost (BIC and the number of frequencies).
             0 does not search; nor are there searches with more than three inputs, which have too many directions.
+        amplitude_knots: knots along each input of the deviation's amplitude (`amplitude.py`), which varies if its
+            evidence exceeds its cost and left-out tasks gain. 0 leaves it constant, as do more than three inputs with
+            more than two values.
         centres: number of centres that span the smooth part of g, for each of up to three inputs.
         starts: random starting points; the likeliest one is optimised.
         evidence_evaluations: most evaluations of the marginal likelihood (L-BFGS).
@@ -44,6 +47,7 @@ class ProcessConfig:
     one_part: bool = False
     mean: MeanShape = "auto"
     frequencies: int = 24
+    amplitude_knots: int = 0
     centres: int = 48
     starts: int = 8
     evidence_evaluations: int = 80
@@ -61,7 +65,9 @@ class ProcessConfig:
         if not self.deviation or len(set(self.deviation)) < len(self.deviation):
             raise ValueError(f"deviation names at least one part, each once, not {self.deviation}.")
         check_counts(self, "centres", "starts", "evidence_evaluations", "most_tasks", "evidence_tasks", "most_points")
-        check_counts(self, "frequencies", "tuning_evaluations", least=0)
+        check_counts(self, "frequencies", "tuning_evaluations", "amplitude_knots", least=0)
+        if self.amplitude_knots == 1:
+            raise ValueError(f"amplitude_knots is 0 or at least 2, not {self.amplitude_knots}.")
         if not 0 <= self.noise_floor < math.inf:
             raise ValueError(f"noise_floor must not be negative, not {self.noise_floor}.")
 
@@ -73,6 +79,7 @@ class ProcessConfig:
             one_part=True,
             mean="linear",
             frequencies=0,
+            amplitude_knots=0,
             scale_calibration=False,
         )
 

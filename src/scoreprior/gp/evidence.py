@@ -20,6 +20,7 @@ from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import cholesky, gaussian_log_prob, mask_gram, shared_log_prob
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.model import (
+    AMPLITUDE,
     LARGEST_LOG_STD,
     LEAST_LOG_STD,
     MOST_AXES,
@@ -30,6 +31,7 @@ from scoreprior.gp.model import (
     log_hyper_prior,
     pieces,
     weighted,
+    with_amplitude,
 )
 from scoreprior.gp.significance import FEWEST_TASKS, is_significant
 from scoreprior.gp.spectrum import frequencies, spectral_starts
@@ -37,30 +39,57 @@ from scoreprior.gp.spectrum import frequencies, spectral_starts
 
 def maximise_evidence(pool: PooledTasks, starts: list[Parameters], config: ProcessConfig) -> Parameters:
     """The MAP hyper-parameters from the likeliest start; with a spectral component if its evidence exceeds its cost."""
+    objective = _objective(pool, config)
+    # A constant amplitude is there from the start, so that one compiled function serves with and without another.
+    start = _likeliest(objective, [with_amplitude(each, pool) for each in starts])[0]
+    absent = (AMPLITUDE,) if "spectral" in config.deviation else (AMPLITUDE, *SPECTRAL)
+    return _add_component(objective, minimise(objective, start, config.evidence_evaluations, absent), pool, config)
 
+
+def vary_amplitude(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> Parameters | None:
+    """The MAP hyper-parameters, from these, with an amplitude that varies; None if its cost exceeds its evidence."""
+    assert pool.amplitude is not None
+    objective = _objective(pool, config)
+    frozen = SPECTRAL if parameters["spectral_std"] <= LEAST_LOG_STD else ()
+    found, loss = minimise(objective, parameters, config.evidence_evaluations, frozen)
+    cost = _information_cost(pool.amplitude.knots.size, pool)
+    return found if loss + cost < float(objective(parameters)[0]) else None
+
+
+Objective = Callable[[Parameters], tuple[Array, Parameters]]
+
+
+def _likeliest(objective: Objective, starts: list[Parameters]) -> tuple[Parameters, float]:
+    losses = [float(objective(start)[0]) for start in starts]
+    best = int(np.nanargmin(losses))
+    return starts[best], losses[best]
+
+
+def _objective(pool: PooledTasks, config: ProcessConfig) -> Objective:
     def objective(parameters: Parameters) -> tuple[Array, Parameters]:
         # Plain double-precision arrays, whatever they came from: another type would compile again.
         plain = {name: np.asarray(value, np.float64) for name, value in parameters.items()}
         return _loss_and_gradient(plain, pool, config)
 
-    def likeliest(starts: list[Parameters]) -> tuple[Parameters, float]:
-        losses = [float(objective(start)[0]) for start in starts]
-        best = int(np.nanargmin(losses))
-        return starts[best], losses[best]
+    return objective
 
-    has_component, evaluations = "spectral" in config.deviation, config.evidence_evaluations
-    parameters, loss = minimise(objective, likeliest(starts)[0], evaluations, () if has_component else SPECTRAL)
+
+def _add_component(
+    objective: Objective, found: tuple[Parameters, float], pool: PooledTasks, config: ProcessConfig
+) -> Parameters:
+    """With a spectral component if that pays."""
+    parameters, loss = found
     dim = pool.centres.shape[1]
-    if has_component or not config.frequencies or dim > MOST_AXES:
+    if "spectral" in config.deviation or not config.frequencies or dim > MOST_AXES:
         return parameters
     tried = frequencies(pool.tasks)
     if not len(tried):
         return parameters
-    start, there = likeliest(spectral_starts(parameters, pool, config, tried))
-    cost = 0.5 * (1 + 2 * dim) * np.log(np.sum(np.asarray(pool.tasks.mask))) + np.log(len(tried))
+    start, there = _likeliest(objective, spectral_starts(parameters, pool, config, tried))
+    cost = _information_cost(1 + 2 * dim, pool) + np.log(len(tried))
     if there > loss + cost:
         return parameters  # no start comes close: the optimisation is not worth its time
-    with_component, better = minimise(objective, start, evaluations)
+    with_component, better = minimise(objective, start, config.evidence_evaluations, (AMPLITUDE,))
     if better + cost >= loss:
         return parameters
     without, there = (_left_out_log_probs(each, pool, config) for each in (parameters, with_component))
@@ -68,8 +97,13 @@ def maximise_evidence(pool: PooledTasks, starts: list[Parameters], config: Proce
     return with_component if len(gain) < FEWEST_TASKS or is_significant(gain) else parameters
 
 
+def _information_cost(count: int, pool: PooledTasks) -> float:
+    """What so many more hyper-parameters cost in evidence (BIC)."""
+    return 0.5 * count * float(np.log(np.sum(np.asarray(pool.tasks.mask))))
+
+
 def minimise(
-    objective: Callable[[Parameters], tuple[Array, Parameters]],
+    objective: Objective,
     start: Parameters,
     evaluations: int,
     frozen: tuple[str, ...] = (),
@@ -88,7 +122,7 @@ def minimise(
 
     def value_and_gradient(values: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = objective(restore(values))
-        flat_gradient = flatten(gradient | {name: np.zeros(shapes[name]) for name in frozen})
+        flat_gradient = flatten(gradient | {name: np.zeros(shapes[name]) for name in frozen if name in shapes})
         if not (np.isfinite(value) and np.isfinite(flat_gradient).all()):
             return 1e10, np.zeros_like(flat_gradient)
         return float(value), flat_gradient

@@ -9,6 +9,7 @@ its uncertainty (there are only n tasks) stays in the prior of a new task:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -19,11 +20,13 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scoreprior._compilation import LEVEL_1_NO_FUSION
 from scoreprior._linalg import mask_gram, shared_evidence, whitener
+from scoreprior.gp.amplitude import Amplitude, Modulated
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.kernels import Basis, BasisMean, Kernel, Linear, Matern, SpectralComponent, Sum
 from scoreprior.gp.process import GaussianProcess, point_variance
 from scoreprior.tasks import PaddedTasks, PointNoise
 
+AMPLITUDE = "amplitude"
 SPECTRAL = ("spectral_std", "spectral_length", "spectral_frequency")
 LEAST_LOG_STD = -7.0
 """The least logarithm of a standard deviation: a part this small is absent."""
@@ -39,14 +42,18 @@ Parameters = dict[str, Array]
 
 
 class PooledTasks(eqx.Module):
-    """The tasks in double precision, and the centres that span g."""
+    """The tasks in double precision, the centres that span g, and where the deviation's amplitude has knots."""
 
     tasks: PaddedTasks
     centres: Float[Array, "c d"]
+    amplitude: Amplitude | None
 
-    def __init__(self, tasks: PaddedTasks, centres: Float[np.ndarray, "c d"]):
+    def __init__(
+        self, tasks: PaddedTasks, centres: Float[np.ndarray, "c d"], amplitude: Amplitude | None = None
+    ) -> None:
         self.tasks = jax.tree.map(lambda a: jnp.asarray(np.asarray(a), bool if a.dtype == bool else float), tasks)
         self.centres = jnp.asarray(centres)
+        self.amplitude = jax.tree.map(jnp.asarray, amplitude)
 
     @property
     def used(self) -> Bool[np.ndarray, " n"]:
@@ -57,12 +64,6 @@ class PooledTasks(eqx.Module):
 def centre_count(config: ProcessConfig, dim: int) -> int:
     """More inputs have room for more shapes; a linear g has none."""
     return config.centres * (min(dim, MOST_AXES) if _is_smooth(config, dim) else 1)
-
-
-def axes(tasks: PaddedTasks) -> int:
-    """Number of inputs with more than two values: those of categories are 0 or 1 and have no room for shapes."""
-    points = np.asarray(tasks.x)[np.asarray(tasks.mask)]
-    return sum(len(np.unique(column)) > 2 for column in points.T)
 
 
 def find_centres(tasks: PaddedTasks, count: int) -> Float[np.ndarray, "c d"]:
@@ -104,6 +105,16 @@ def start(key: PRNGKeyArray, dim: int, config: ProcessConfig) -> Parameters:
     return parameters
 
 
+def with_amplitude(parameters: Parameters, pool: PooledTasks) -> Parameters:
+    """The same with a constant amplitude of the deviation, where the tasks have room for another."""
+    return parameters if pool.amplitude is None else parameters | {AMPLITUDE: pool.amplitude.log_values}
+
+
+def has_constant_amplitude(parameters: Parameters) -> bool:
+    """Whether the amplitude is among the hyper-parameters and the same everywhere."""
+    return AMPLITUDE in parameters and not np.any(np.asarray(parameters[AMPLITUDE]))
+
+
 def parameters_of(process: GaussianProcess) -> Parameters:
     """The hyper-parameters that a fitted process was made of, but for its tails."""
     mean, kernel = process.mean, process.kernel
@@ -116,7 +127,11 @@ def parameters_of(process: GaussianProcess) -> Parameters:
             found |= {"mean_std": part.std, "mean_length": part.lengthscale}
         elif isinstance(part, Linear):
             found |= {"mean_linear": part.offset_std}
-    for part in kernel.parts:
+    own, amplitude = kernel.parts, {}
+    if isinstance(own[0], Modulated) and isinstance(own[0].kernel, Sum):
+        amplitude = {AMPLITUDE: np.asarray(own[0].amplitude.log_values, np.float64)}
+        own = own[0].kernel.parts
+    for part in own:
         if isinstance(part, Linear):
             found |= {"linear_std": part.offset_std, "linear_slopes": part.slope_std}
         elif isinstance(part, Matern):
@@ -127,7 +142,7 @@ def parameters_of(process: GaussianProcess) -> Parameters:
             frequency = part.frequency
     # Rounded, so that in single precision, too, a part that is absent has the least logarithm.
     logs: dict[str, Any] = {name: np.round(np.log(np.asarray(value, np.float64)), 6) for name, value in found.items()}
-    return logs | {"spectral_frequency": np.asarray(frequency, np.float64)}
+    return logs | amplitude | {"spectral_frequency": np.asarray(frequency, np.float64)}
 
 
 def log_hyper_prior(parameters: Parameters) -> Float[Array, ""]:
@@ -137,14 +152,16 @@ def log_hyper_prior(parameters: Parameters) -> Float[Array, ""]:
         dim = value.size
         if name == "spectral_frequency":
             return jnp.zeros(())  # none is likelier than another; how many were tried is part of its cost
+        if name == AMPLITUDE:
+            return -0.5 * jnp.sum(value**2)
         centre = jnp.log(0.3) if name.endswith(("std", "slopes", "noise")) else 0.5 * jnp.log(dim)
         return -0.5 * jnp.sum(((value - centre) / 1.5) ** 2)
 
     return sum((log_normal(name, value) for name, value in parameters.items()), jnp.zeros(()))
 
 
-def deviation(parameters: Parameters) -> Sum:
-    """The kernel k_h of the tasks' deviations."""
+def deviation(parameters: Parameters, amplitude: Amplitude | None) -> Sum:
+    """The kernel k_h of the tasks' deviations; their amplitude varies along its knots if it has parameters."""
     p = {name: jnp.exp(value) for name, value in parameters.items() if name.endswith(("std", "slopes", "length"))}
     parts: list[Kernel] = []
     if "linear_std" in p:
@@ -153,7 +170,10 @@ def deviation(parameters: Parameters) -> Sum:
         if f"{name}_std" in p:
             parts.append(Matern(p[f"{name}_std"], p[f"{name}_length"], order))
     parts.append(SpectralComponent(p["spectral_std"], p["spectral_length"], parameters["spectral_frequency"]))
-    return Sum(tuple(parts))
+    if AMPLITUDE not in parameters:
+        return Sum(tuple(parts))
+    assert amplitude is not None
+    return Sum((Modulated(Sum(tuple(parts)), replace(amplitude, log_values=parameters[AMPLITUDE])),))
 
 
 def _mean_kernel(parameters: Parameters, config: ProcessConfig) -> Kernel:
@@ -194,7 +214,7 @@ def tail_scales(parameters: Parameters) -> Float[np.ndarray, " c"]:
 def pieces(parameters: Parameters, pool: PooledTasks, config: ProcessConfig) -> tuple[Array, Array, Array]:
     """Noisy Gram matrices of the deviations (n, m, m), features of g (n, m, c) and their whitener (c, c)."""
     tasks, centres = pool.tasks, pool.centres
-    mean_kernel, own = _mean_kernel(parameters, config), deviation(parameters)
+    mean_kernel, own = _mean_kernel(parameters, config), deviation(parameters, pool.amplitude)
     variance, eye = noise(parameters, config) ** 2, jnp.eye(tasks.x.shape[1])
 
     def block(x: Array, mask: Array, known: PointNoise | None) -> Array:
@@ -249,6 +269,6 @@ def new_task_process(parameters: Parameters, pool: PooledTasks, config: ProcessC
     shared = Basis(mean_kernel, pool.centres, weights @ evidence.spread)
     return GaussianProcess(
         mean=BasisMean(mean_kernel, pool.centres, weights @ evidence.mean),
-        kernel=Sum((*deviation(parameters).parts, shared)),
+        kernel=Sum((*deviation(parameters, pool.amplitude).parts, shared)),
         noise_std=noise(parameters, config),
     )

@@ -21,7 +21,16 @@ from scoreprior._interval import mixture_interval_log_prob
 from scoreprior._linalg import cholesky, mask_gram, solve_lower, whitener
 from scoreprior.gp.config import ProcessConfig
 from scoreprior.gp.evidence import minimise
-from scoreprior.gp.model import LEAST_LOG_STD, SPECTRAL, Parameters, PooledTasks, degrees_of_freedom, leave_one_out
+from scoreprior.gp.model import (
+    AMPLITUDE,
+    LEAST_LOG_STD,
+    SPECTRAL,
+    Parameters,
+    PooledTasks,
+    degrees_of_freedom,
+    has_constant_amplitude,
+    leave_one_out,
+)
 from scoreprior.gp.scale import ScaleCalibration, explained_fraction, surprise
 
 _CONTEXTS = {0.0: 0.3, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0}
@@ -38,8 +47,10 @@ Recorded = tuple[Float[Array, "n m"], Float[Array, "n m"]]
 def tune(pool: PooledTasks, start: Parameters, config: ProcessConfig, evaluations: int) -> Parameters:
     """The hyper-parameters, tails included, that predict the later parts of tasks best, by so many evaluations."""
     start = start | _TAILS
-    # A spectral component that the evidence did not ask for stays out.
-    frozen = SPECTRAL if start["spectral_std"] <= LEAST_LOG_STD else ()
+    # A spectral component that the evidence did not ask for stays out, and a constant amplitude constant.
+    frozen: tuple[str, ...] = SPECTRAL if start["spectral_std"] <= LEAST_LOG_STD else ()
+    if has_constant_amplitude(start):
+        frozen = (*frozen, AMPLITUDE)
 
     def objective(parameters: Parameters) -> tuple[Array, Parameters]:
         (loss, _), gradient = _loss_and_gradient(parameters, start, pool, config)
@@ -54,21 +65,27 @@ def predictive_loss(pool: PooledTasks, parameters: Parameters, config: ProcessCo
     return float(_loss_and_gradient(parameters, parameters, pool, config)[0][0])
 
 
+def predictive_losses(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> Float[np.ndarray, " n"]:
+    """The same of each task, in nats per point."""
+    parameters = parameters | _TAILS
+    return np.asarray(_loss_and_gradient(parameters, parameters, pool, config)[0][1][1])
+
+
 def left_out_predictions(pool: PooledTasks, parameters: Parameters, config: ProcessConfig) -> LeftOutPredictions:
     """What these hyper-parameters predict of every task from its first points and from the other tasks."""
     # By the function that was compiled for the tuning: another would be compiled again.
-    return _loss_and_gradient(parameters, parameters, pool, config)[0][1]
+    return _loss_and_gradient(parameters, parameters, pool, config)[0][1][0]
 
 
 def _loss(
     parameters: Parameters, start: Parameters, pool: PooledTasks, config: ProcessConfig
-) -> tuple[Float[Array, ""], LeftOutPredictions]:
+) -> tuple[Float[Array, ""], tuple[LeftOutPredictions, Float[Array, " n"]]]:
     predictions = _predict_left_out(parameters, pool, config)
     log_prob = _student_t(predictions.mean, predictions.std, pool.tasks.y, degrees_of_freedom(parameters))
     losses = predictions.losses(log_prob)
     if pool.tasks.weight is not None:
         losses = pool.tasks.weight * losses
-    return WEIGHT * jnp.sum(losses) + proximal_penalty(parameters, start), predictions
+    return WEIGHT * jnp.sum(losses) + proximal_penalty(parameters, start), (predictions, losses)
 
 
 _loss_and_gradient = eqx.filter_jit(jax.value_and_grad(_loss, has_aux=True), **LEVEL_1_NO_FUSION)
